@@ -35,7 +35,7 @@ from real_project import Project, load  # noqa: E402
 from codeflash_parallel import Evaluator, RaceMode, RunResult, Settings, Submission  # noqa: E402
 from codeflash_parallel.candidates.input.sources import CandidateSource, read_submissions  # noqa: E402
 from codeflash_parallel.candidates.replacement.function_replacement import SpliceError, splice  # noqa: E402
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts, Replacement  # noqa: E402
+from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts, Replacement  # noqa: E402
 
 #: Runs the tests again and again for some seconds, in one process, as optimizers do to time a candidate.
 LOOP = """

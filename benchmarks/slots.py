@@ -30,7 +30,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.workspace.git.repository import find_repository
 from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.slot.slot_factory import SlotFactory

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from codeflash_parallel import RaceMode, Replacement, Settings, Submission, evaluate
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 
 SUITE = """
 import time

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from codeflash_parallel.repair.provider_protocol import Answer as Answer
     from codeflash_parallel.repair.provider_protocol import RefinementRequest as RefinementRequest
     from codeflash_parallel.repair.provider_protocol import RepairRequest as RepairRequest
-    from codeflash_parallel.result.candidate.candidate_model import FileText as FileText
-    from codeflash_parallel.result.candidate.candidate_model import FileTexts as FileTexts
-    from codeflash_parallel.result.candidate.candidate_model import GitRef as GitRef
-    from codeflash_parallel.result.candidate.candidate_model import PatchText as PatchText
-    from codeflash_parallel.result.candidate.candidate_model import Replacement as Replacement
-    from codeflash_parallel.result.candidate.candidate_model import Submission as Submission
+    from codeflash_parallel.result.candidate_model import FileText as FileText
+    from codeflash_parallel.result.candidate_model import FileTexts as FileTexts
+    from codeflash_parallel.result.candidate_model import GitRef as GitRef
+    from codeflash_parallel.result.candidate_model import PatchText as PatchText
+    from codeflash_parallel.result.candidate_model import Replacement as Replacement
+    from codeflash_parallel.result.candidate_model import Submission as Submission
     from codeflash_parallel.result.errors import CodeflashParallelError as CodeflashParallelError
     from codeflash_parallel.result.errors import EnvironmentFault as EnvironmentFault
     from codeflash_parallel.result.errors import InternalError as InternalError
@@ -71,12 +71,12 @@ _HOMES = {
     ),
     "resume": "run.run_resumption",
     "stored_run": "run.run_resumption",
-    "FileText": "result.candidate.candidate_model",
-    "FileTexts": "result.candidate.candidate_model",
-    "GitRef": "result.candidate.candidate_model",
-    "PatchText": "result.candidate.candidate_model",
-    "Replacement": "result.candidate.candidate_model",
-    "Submission": "result.candidate.candidate_model",
+    "FileText": "result.candidate_model",
+    "FileTexts": "result.candidate_model",
+    "GitRef": "result.candidate_model",
+    "PatchText": "result.candidate_model",
+    "Replacement": "result.candidate_model",
+    "Submission": "result.candidate_model",
     "CodeflashParallelError": "result.errors",
     "EnvironmentFault": "result.errors",
     "InternalError": "result.errors",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,9 +28,10 @@ from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
 from codeflash_parallel.queue import errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
-from codeflash_parallel.report.json_document import schema
 from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.result.json_schema import run_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
+from codeflash_parallel.result.result_model import STEPS
 
 PAGES = Path(__file__).parent / "reference"
 
@@ -46,8 +48,13 @@ def main() -> int:
 
 
 def pages() -> dict[str, str]:
-    """Return the text of every page by its file name."""
-    return {"commands.md": commands(), "json.md": json_page(), "exit-codes.md": exit_codes()}
+    """Return the text of every file by its path from the reference pages."""
+    return {
+        "commands.md": commands(),
+        "json.md": json_page(),
+        "exit-codes.md": exit_codes(),
+        "../../codeflash_parallel/report/schema.json": json.dumps(run_schema(), indent=2) + "\n",
+    }
 
 
 def _read(name: str) -> str:
@@ -263,16 +270,14 @@ def _causes(code: ExitCode) -> Iterator[str]:
 
 def json_page() -> str:
     """Return the page of the JSON document."""
-    definitions = schema()["$defs"]
+    whole = run_schema()
     parts = ["# JSON", "_Made from the code by `docs/make_reference.py`._", _JSON, "## The document"]
-    parts.append(_fields(schema()))
-    for name, definition in definitions.items():
+    parts.append(_fields(whole, whole))
+    for name, definition in whole["$defs"].items():
         if definition.get("type") == "object":
-            parts += [
-                f"### {name}",
-                *([definition["description"]] if "description" in definition else []),
-                _fields(definition),
-            ]
+            parts += [f"### {name}", definition["description"], _fields(definition, whole)]
+    rows = ((f"`{name}`", meaning) for name, meaning in STEPS.items())
+    parts += ["### Steps", _STEPS, table(("step", "meaning"), rows)]
     vocabularies: tuple[tuple[str, type[StrEnum]], ...] = (
         ("Verdicts", Verdict), ("Statuses", CandidateStatus), ("Codes", Code), ("Levels", Level),
         ("Flags", FlagKind),
@@ -338,6 +343,13 @@ def _refusals() -> Iterator[tuple[str, str, str]]:
         yield f"`{code}`", meaning.strip() or (getattr(errors, name).__doc__ or ""), ", ".join(told)
 
 
+#: Class of a vocabulary → its section.
+_VOCABULARIES = {
+    "Verdict": "verdicts", "CandidateStatus": "statuses", "Level": "levels", "FlagKind": "flags",
+}  # fmt: skip
+
+_STEPS = "Milliseconds by step; all but `queue` add up to the time that the slot was held."
+
 _JSONL = """`--output-format jsonl` writes one event a line while it happens. Every line has `run_id`, `seq` (from 0), `event`
 and `candidate` (an id or null).
 
@@ -354,26 +366,32 @@ and `candidate` (an id or null).
 | `run_finished` | the document itself; always the last line |"""
 
 
-def _fields(definition: dict[str, Any], whole: dict[str, Any] | None = None, prefix: str = "") -> str:
+def _fields(definition: dict[str, Any], whole: dict[str, Any], prefix: str = "") -> str:
     """Return the fields of an object; the parts of another document than a run's have titles with a prefix."""
     rows = (
-        (f"`{name}`", _type(part, whole or schema(), prefix), part.get("description", ""))
+        (f"`{name}`", _type(part, whole, prefix), part.get("description", ""))
         for name, part in definition["properties"].items()
     )
     return table(("field", "type", "meaning"), rows)
 
 
-def _type(part: dict[str, Any], whole: dict[str, Any], prefix: str) -> str:
+def _type(part: dict[str, Any], whole: dict[str, Any], prefix: str) -> str:  # noqa: PLR0911 - a table
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
-        is_object = whole["$defs"][name].get("type") == "object"
-        return f"[{name}](#{prefix}{name})" if is_object else name
+        definition = whole["$defs"][name]
+        if definition.get("type") == "object":
+            return f"[{name}](#{prefix}{name.lower()})"
+        return (
+            f"[{name}](#{_VOCABULARIES[name]})" if name in _VOCABULARIES else _type(definition, whole, prefix)
+        )
     if "anyOf" in part:
         return " or ".join(_type(option, whole, prefix) for option in part["anyOf"])
     if "enum" in part:
         return " or ".join(f"`{value}`" for value in part["enum"])
     if part.get("type") == "array":
         return f"list of {_type(part['items'], whole, prefix)}"
+    if "additionalProperties" in part:
+        return f"object of {_type(part['additionalProperties'], whole, prefix)} by name"
     if isinstance(part["type"], list):
         return " or ".join(part["type"])
     return str(part["type"])

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import jsonschema
 import pytest
 from aftermath import assert_same, picture, processes_of, worktrees_left
 from compiled_guest import put_into
@@ -224,18 +223,10 @@ def reasons_in(text: str) -> str:
 
 def assert_sound(data: dict[str, Any]) -> None:
     """Hold a document against the schema that ships, and against the rules between fields."""
-    from codeflash_parallel.result.result_document import check_invariants
+    from contract import check_invariants, validator
 
-    _validator().validate(data)
+    validator().validate(data)
     assert check_invariants(data) == []
-
-
-@functools.cache
-def _validator() -> jsonschema.Draft202012Validator:
-    """Made once a process: to hold the schema itself against its own costs more than most documents."""
-    from codeflash_parallel.report.json_document import schema
-
-    return jsonschema.Draft202012Validator(schema())
 
 
 def load_fixture(name: str) -> Fixture:

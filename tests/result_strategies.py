@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from hypothesis import strategies as st
 
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 from codeflash_parallel.result.result_model import (
     STEPS,
     CandidateResult,
+    FailedTest,
+    FirstDifference,
     Flag,
+    GroupSpeedup,
+    LineProfile,
+    LineTiming,
     RaceFigures,
     RunFault,
     RunResult,
     Speedup,
+    TestCounts,
+    ValueCounts,
 )
 
 HOSTILE = [
@@ -32,7 +39,11 @@ text = st.text(max_size=12) | st.sampled_from(HOSTILE)
 line = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 count = st.integers(0, 10_000)
 number = st.floats(allow_nan=True, allow_infinity=True)
-timings = st.dictionaries(st.sampled_from(STEPS) | st.text(min_size=1, max_size=5), number, max_size=6)
+timings = st.dictionaries(
+    st.sampled_from(list(STEPS)) | st.text(min_size=1, max_size=5),
+    st.floats(allow_nan=False, allow_infinity=False),
+    max_size=6,
+)
 slots = st.just({}) | st.fixed_dictionaries(
     {"kind": st.sampled_from(["worktree", "reflink"]), "bytes": count, "inodes": count}
 )
@@ -46,6 +57,7 @@ speedups = st.builds(
     st.sampled_from(["cpu", "wall"]),
     st.sampled_from(["race", "confirmation"]),
 )
+group_speedups = st.builds(lambda group, one: GroupSpeedup(group=group, **asdict(one)), text, speedups)
 races = st.just({}) | st.fixed_dictionaries(
     {
         "workload": text,
@@ -170,7 +182,7 @@ def candidates(
         outside=draw(st.none() | differences),
         hints=draw(st.lists(text, max_size=2).map(tuple)),
         failures=draw(st.lists(failures, max_size=2).map(tuple)),
-        group_speedups=draw(st.lists(st.tuples(text, speedups), max_size=2).map(tuple)),
+        group_speedups=draw(st.lists(group_speedups, max_size=2).map(tuple)),
         kept_slot=draw(text),
         reproduce=draw(text),
         notes=draw(st.lists(text, max_size=2).map(tuple)),

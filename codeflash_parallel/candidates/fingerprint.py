@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from codeflash_parallel.candidates.analysis.python_source import decoded, parse_anew, parse_piece, pieces
 from codeflash_parallel.candidates.analysis.syntax_tree import is_prose, skeleton
-from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.candidate_model import digest_of
 
 #: A larger file counts by its bytes: its tree would take seconds, in which nothing else of a run goes on.
 MAX_TREE_BYTES = 1_000_000

@@ -30,9 +30,9 @@ from codeflash_parallel.check.integrity.process_faults import (
 )
 from codeflash_parallel.check.integrity.report_trust import unbelievable
 from codeflash_parallel.check.session.runner_session import RunnerSession
-from codeflash_parallel.result.candidate.candidate_model import Candidate
-from codeflash_parallel.result.check_evidence import ValueCounts
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
+from codeflash_parallel.result.result_model import ValueCounts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

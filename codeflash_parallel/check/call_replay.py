@@ -22,7 +22,7 @@ from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, run_served
 from codeflash_parallel.check.dispatch.step_times import StepTimes
 from codeflash_parallel.check.session.replay_specs import replay_spec
 from codeflash_parallel.check.session.runner_session import RunnerSession
-from codeflash_parallel.result.candidate.candidate_model import Candidate
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import WorkspaceTree
 

@@ -12,7 +12,7 @@ from codeflash_parallel.candidates.fingerprint import fingerprint
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkContext, ForkPoint, furthest
 from codeflash_parallel.check.review.review_flags import added_flags
-from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId
+from codeflash_parallel.result.candidate_model import Candidate, CandidateId
 from codeflash_parallel.result.result_model import Flag
 
 

@@ -12,8 +12,8 @@ from codeflash_parallel.check.dispatch.fork_points import ForkChoice
 from codeflash_parallel.check.dispatch.step_times import ProcessUsage
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.check.session.selected_tests import unselected
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 
 

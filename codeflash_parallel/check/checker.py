@@ -48,9 +48,9 @@ from codeflash_parallel.check.session.selected_tests import (
     screening,
     tolerated,
 )
-from codeflash_parallel.result.candidate.candidate_model import Candidate
-from codeflash_parallel.result.check_evidence import ValueCounts
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import ValueCounts
 from codeflash_parallel.result.runtime_protocols import Workspace, WorkspaceTree
 
 #: Draws canaries: no seed, as a candidate could know that.

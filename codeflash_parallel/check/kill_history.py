@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.process.atomic_file import write_atomically
-from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.candidate_model import digest_of
 
 #: Tests that one history names at most.
 MOST_TESTS = 200

@@ -83,8 +83,6 @@ class Output:
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
-        from codeflash_parallel.report.json_document import dumps
-
         if self._written:
             return
         if self.form == Format.JSONL:
@@ -92,7 +90,7 @@ class Output:
                 self.events().finish(data)
                 self._close()
         else:
-            self.write(dumps(data) + "\n")
+            self.write_values(data)
         self._written = True
 
     def write_values(self, data: Any) -> None:
@@ -101,9 +99,11 @@ class Output:
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
-        from codeflash_parallel.report.json_document import dumps, line
+        import json
 
-        self.write((line(data) if self.form == Format.JSONL else dumps(data)) + "\n")
+        # ASCII only: what others wrote cannot act on a terminal in this form, either.
+        indent = None if self.form == Format.JSONL else 2
+        self.write(json.dumps(data, indent=indent, allow_nan=False) + "\n")
         self._written = True
 
     def write_report(self, draw: Callable[[TextIO], None]) -> None:
@@ -246,7 +246,7 @@ def write_file(path: Path, text: str) -> None:
 
 def print_error(error: CodeflashParallelError) -> None:
     """Print an error for people on standard error."""
-    from codeflash_parallel.report.safe_text import one_line
+    from codeflash_parallel.result.safe_text import one_line
 
     try:
         sys.stderr.write(f"error: {one_line(error.message)}\n")

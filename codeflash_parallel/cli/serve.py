@@ -16,7 +16,7 @@ from codeflash_parallel.config.pyproject import must_be_there
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS, read_queue_settings
-from codeflash_parallel.report.safe_text import one_line
+from codeflash_parallel.result.safe_text import one_line
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.daemon_protocol import DaemonInfo

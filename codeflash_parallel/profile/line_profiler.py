@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
 from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.result_model import LineProfile, LineTiming
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ProcessRunner, Workspace
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records, whole_number
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from codeflash_parallel.queue.jobs import Instant, Job, JobRequest, JobState, Receipt
-from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
 #: States that end a job.

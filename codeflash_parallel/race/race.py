@@ -43,7 +43,7 @@ from codeflash_parallel.race.worker.arm_failure import (
 from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart, start_field
 from codeflash_parallel.race.worker.arm_worker import SECOND
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import RaceProgress
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 

@@ -37,7 +37,7 @@ from codeflash_parallel.repair.provider_protocol import (
     Repairer,
     RepairRequest,
 )
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 
 #: Requests that are worked on at once: providers wait for networks, so more than cores, less than a flood.
 WORKERS = 4

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.repair.provider_protocol import RefinementKind
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 
 
 class RequestPermission(StrEnum):

@@ -27,9 +27,9 @@ from typing import Any
 
 from codeflash_parallel.repair.provider_answers import MalformedAnswer
 from codeflash_parallel.repair.provider_protocol import Answer, RefinementRequest, RepairRequest
-from codeflash_parallel.result.candidate.candidate_model import GitRef
-from codeflash_parallel.result.candidate.content_json import (
+from codeflash_parallel.result.candidate_model import (
     CONTENT_FIELDS,
+    GitRef,
     content_document,
     content_of,
     text_field,

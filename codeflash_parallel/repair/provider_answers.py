@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from codeflash_parallel.repair.provider_protocol import Answer
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     CandidateId,
     FileText,
     FileTexts,
     GitRef,
     PatchText,
     Replacement,
+    encoding_fault,
 )
-from codeflash_parallel.result.candidate.content_json import encoding_fault
 
 #: More answers than this to one request are a provider gone wild.
 MAX_ANSWERS = 64

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, Content
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
-from codeflash_parallel.result.line_profile import LineProfile
-from codeflash_parallel.result.result_model import Speedup
+from codeflash_parallel.result.candidate_model import CandidateId, Content
+from codeflash_parallel.result.result_model import FailedTest, FirstDifference, LineProfile, Speedup
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

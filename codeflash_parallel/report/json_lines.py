@@ -7,10 +7,10 @@ import re
 from dataclasses import fields
 from typing import Any, TextIO
 
-from codeflash_parallel.result.candidate.content_json import encodable
 from codeflash_parallel.result.events import Event, RunFinished
 from codeflash_parallel.result.result_document import Document, candidate_document
 from codeflash_parallel.result.result_model import CandidateResult
+from codeflash_parallel.result.safe_text import encodable
 
 
 class JsonLines:

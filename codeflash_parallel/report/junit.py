@@ -12,9 +12,9 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from codeflash_parallel.report.columns import COLUMNS, NOTHING, verdict_cell
 from codeflash_parallel.report.phrases import race_lines, verdict_sentence
-from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.safe_text import one_line, printable
 
 #: Statuses that no test runner would call a success.
 _FAILED = frozenset({CandidateStatus.REJECTED, CandidateStatus.UNAPPLIABLE})

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from codeflash_parallel.report.columns import COLUMNS, ranked
 from codeflash_parallel.report.phrases import race_sentence, verdict_sentence
-from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.safe_text import one_line, printable
 
 #: Characters that Markdown or HTML would act on.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@])")

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codeflash_parallel.report.columns import digits_of, speedup_cell
-from codeflash_parallel.report.safe_text import one_line
-from codeflash_parallel.result.check_evidence import ValueCounts
-from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import Level
-from codeflash_parallel.result.result_model import CandidateResult, Flag, RaceFigures, RunResult, Speedup
+from codeflash_parallel.result.result_model import (
+    CandidateResult,
+    Flag,
+    LineProfile,
+    RaceFigures,
+    RunResult,
+    Speedup,
+    ValueCounts,
+)
+from codeflash_parallel.result.safe_text import one_line
 
 #: Tests of a group that are named.
 _NAMED = 10

@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.report.safe_text import one_line
 from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult
+from codeflash_parallel.result.safe_text import one_line
 
 #: Steps that most runs do not have: without any time in them they get no column.
 _RARE = frozenset({"evidence", "confirm"})

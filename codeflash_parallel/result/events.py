@@ -1,13 +1,96 @@
-"""Frozen events that observers receive; the last one of a run is always `RunFinished`."""
+"""Stages of a candidate, and the frozen events that observers receive; the last one is `RunFinished`.
+
+A candidate is *submitted*, *prepared* (turned into edits, compared with earlier ones) and waits for a slot
+(*queued*), where it is *checked*. A broken slot puts it back in line. Equivalent candidates wait for the race
+(*passed*), are *racing*, and the leaders are *confirming*, in a clean process. One that was screened with
+some of the tests is checked again, with all of them, before it may race.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
+
+
+class Stage(StrEnum):
+    """Where a candidate is; shown on the live board."""
+
+    #: Handed in.
+    SUBMITTED = "submitted"
+    #: Being turned into edits.
+    PREPARING = "preparing"
+    #: Waits for a slot.
+    QUEUED = "queued"
+    #: In a slot, its tests and calls are run.
+    CHECKING = "checking"
+    #: Equivalent; waits for the race.
+    PASSED = "passed"
+    #: In the race.
+    RACING = "racing"
+    #: Measured; waits for the ranking.
+    RACED = "raced"
+    #: Leads; is checked once more, in a clean process.
+    CONFIRMING = "confirming"
+    #: Judged.
+    FINISHED = "finished"
+
+
+class Step(StrEnum):
+    """What can happen to a candidate."""
+
+    #: Work on turning it into edits begins.
+    PREPARE = "prepare"
+    #: It became edits unlike any seen before.
+    ENQUEUE = "enqueue"
+    #: A slot took it.
+    STAGE = "stage"
+    #: The slot broke: back in line.
+    RETURN = "return"
+    #: It is equivalent to the baseline.
+    PASS = "pass"  # noqa: S105 - the name of a step
+    #: The race took it.
+    RACE = "race"
+    #: The race measured it.
+    MEASURE = "measure"
+    #: It leads: a clean process has the last word.
+    CONFIRM = "confirm"
+    #: It has a final status, or the run ended first: possible at every stage before the last one.
+    FINISH = "finish"
+
+
+#: Stage → the steps that are legal there, `FINISH` besides → the next stage.
+TRANSITIONS: dict[Stage, dict[Step, Stage]] = {
+    Stage.SUBMITTED: {Step.PREPARE: Stage.PREPARING},
+    Stage.PREPARING: {Step.ENQUEUE: Stage.QUEUED},
+    Stage.QUEUED: {Step.STAGE: Stage.CHECKING},
+    Stage.CHECKING: {Step.RETURN: Stage.QUEUED, Step.PASS: Stage.PASSED},
+    # Staged again: with the tests that screening left out.
+    Stage.PASSED: {Step.STAGE: Stage.CHECKING, Step.RACE: Stage.RACING},
+    Stage.RACING: {Step.MEASURE: Stage.RACED},
+    # Raced again: a refinement has joined.
+    Stage.RACED: {Step.RACE: Stage.RACING, Step.CONFIRM: Stage.CONFIRMING},
+    Stage.CONFIRMING: {Step.MEASURE: Stage.RACED},
+    Stage.FINISHED: {},
+}
+
+
+def advance(stage: Stage, step: Step) -> Stage:
+    """Return the stage after a step.
+
+    Raises:
+        InternalError: `ILLEGAL_TRANSITION`; nothing has changed.
+    """
+    if step is Step.FINISH and stage is not Stage.FINISHED:
+        return Stage.FINISHED
+    try:
+        return TRANSITIONS[stage][step]
+    except KeyError:
+        raise InternalError("ILLEGAL_TRANSITION", f"A candidate that is {stage} cannot {step}.") from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from codeflash_parallel.result.codec import to_plain
+
 
 class IsolationLevel(StrEnum):
     """Levels, from the least to the most; each stops what those before it stop."""
@@ -72,21 +74,8 @@ class IsolationPolicy:
 
     def as_spec(self) -> dict[str, Any]:
         """Return it as it goes into a guest's spec."""
-        limits = self.limits
-        return {
-            "level": self.level.value,
-            "network": self.network,
-            "writable": list(self.writable),
-            "hidden": list(self.hidden),
-            "cache": self.cache,
-            "limits": {
-                "file_bytes": limits.file_bytes,
-                "open_files": limits.open_files,
-                "processes": limits.processes,
-                "data_bytes": limits.data_bytes,
-                "disk_bytes": limits.disk_bytes,
-            },
-        }
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from codeflash_parallel.result.candidate.candidate_model import Submission, Unappliable
+from codeflash_parallel.result.candidate_model import Submission, Unappliable
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Workspace

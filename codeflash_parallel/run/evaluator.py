@@ -16,7 +16,7 @@ from codeflash_parallel.config.settings import Executor, Settings
 from codeflash_parallel.config.settings_json import changed_settings
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
-from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Event, Observer
 from codeflash_parallel.result.result_model import CandidateResult, RunResult

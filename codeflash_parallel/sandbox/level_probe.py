@@ -16,7 +16,7 @@ from pathlib import Path
 
 from codeflash_parallel.process.atomic_file import write_atomically
 from codeflash_parallel.process.machine import boot_id
-from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, IsolationProbe

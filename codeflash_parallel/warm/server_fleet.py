@@ -19,7 +19,7 @@ from codeflash_parallel.check.dispatch.fork_points import LONG_SUITE_S, ForkPoin
 from codeflash_parallel.check.dispatch.server_verification import sees_failure, verify
 from codeflash_parallel.check.session.pytest_arguments import test_files
 from codeflash_parallel.process.launcher.launcher import Launcher
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.warm.fork_point_store import ForkPointStore
 from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers
 from codeflash_parallel.workspace.slot.slot import SlotBroken

@@ -8,7 +8,7 @@ from contextlib import suppress
 from anyio.abc import TaskGroup
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.workspace.slot.slot import SlotBroken
 from codeflash_parallel.workspace.slot_pool import SlotPool

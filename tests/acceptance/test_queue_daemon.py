@@ -15,7 +15,7 @@ from harness import Place, Started, assert_nothing_left, assert_same, assert_sou
 from queue_support import RIGHT, TARGET, WRONG, answer, job_of, submit, with_queue
 
 from codeflash_parallel import Evaluator, Replacement, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 
 pytestmark = pytest.mark.slow
 

@@ -41,7 +41,7 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.check.session.selected_tests import by_file, executing_tests, selected_tests
 from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,

@@ -19,7 +19,7 @@ from projects import FAST_TOTAL, make_project
 from codeflash_parallel import EvalQueueClient, JobKind, Replacement, Settings, Submission, job_request
 from codeflash_parallel.queue.jobs import JobRequest
 from codeflash_parallel.queue.queue_settings import QueueSettings
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 
 TARGET = "shop/sums.py::total"
 #: Wall seconds after which something hangs.

@@ -9,7 +9,7 @@ import pytest
 from projects import write_repository
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission, UsageError
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.result.result_model import RunResult
 

@@ -8,7 +8,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

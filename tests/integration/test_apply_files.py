@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.workspace.apply.tree_writer import write_edits
 

@@ -20,7 +20,7 @@ from codeflash_parallel.repair.provider_protocol import (
     RefinementRequest,
     RepairRequest,
 )
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText
+from codeflash_parallel.result.candidate_model import CandidateId, PatchText
 from codeflash_parallel.result.result_model import Speedup
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level
 from codeflash_parallel.result.result_model import CandidateResult
 

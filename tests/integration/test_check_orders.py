@@ -24,7 +24,7 @@ from codeflash_parallel.check.checker import check, evidence
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.session.pytest_arguments import TestRequest
 from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,

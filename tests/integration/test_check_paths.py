@@ -9,7 +9,7 @@ from selftest.entries import Entry, bases, corpus
 from selftest.projects import write_repository
 
 from codeflash_parallel import Evaluator, FileText, FileTexts, RaceMode, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.result_model import RunResult
 

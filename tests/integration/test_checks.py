@@ -13,7 +13,7 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import confirm, evidence, rest
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.result.candidate.candidate_model import Candidate
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.result.result_model import STEPS
 from codeflash_parallel.result.runtime_protocols import ProcessLimits

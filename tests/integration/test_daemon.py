@@ -32,7 +32,7 @@ from codeflash_parallel import (
 )
 from codeflash_parallel.queue.daemon_protocol import STALLED_S
 from codeflash_parallel.queue.jobs import WaitReason
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from projects import FAST_TOTAL
 
 from codeflash_parallel import JobKind, Replacement, Settings, Submission, job_request
 from codeflash_parallel.queue.jobs import JobState
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 
 pytestmark = [pytest.mark.slow, pytest.mark.witness]
 

@@ -23,9 +23,8 @@ from codeflash_parallel import (
     Submission,
 )
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.candidate.lifecycle import Stage
-from codeflash_parallel.result.events import CandidateMoved, Event
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.events import CandidateMoved, Event, Stage
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 pytestmark = pytest.mark.engine

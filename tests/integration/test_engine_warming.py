@@ -15,7 +15,7 @@ from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Sett
 from codeflash_parallel.baseline.preflight import input_derivation, preflight
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, Unappliable
+from codeflash_parallel.result.candidate_model import CandidateId, Unappliable
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.run.intake import candidate_preparation
 from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer

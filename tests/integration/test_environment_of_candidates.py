@@ -11,7 +11,7 @@ from projects import FAST_TOTAL, make_project
 from codeflash_parallel import EnvironmentFault, Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, FlagKind
 
 pytestmark = pytest.mark.engine

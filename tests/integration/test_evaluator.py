@@ -26,9 +26,8 @@ from codeflash_parallel import (
 from codeflash_parallel.baseline.preflight import preflight
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.candidate.lifecycle import Stage
-from codeflash_parallel.result.events import CandidateMoved, Event, RunFinished, RunStarted
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.events import CandidateMoved, Event, RunFinished, RunStarted, Stage
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
 from codeflash_parallel.run.store.run_state import read_state
 

@@ -17,7 +17,7 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.integrity import report_trust
-from codeflash_parallel.result.candidate.candidate_model import Candidate
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

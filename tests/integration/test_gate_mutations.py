@@ -11,7 +11,7 @@ from selftest.entries import Entry, bases, corpus
 from selftest.projects import edits_of, marks, write_repository
 
 from codeflash_parallel import Evaluator, FileText, FileTexts, RaceMode, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_model import CandidateResult
 

@@ -11,7 +11,7 @@ from projects import make_project
 from codeflash_parallel import GitRef, JobKind, PatchText, Settings, Submission, UsageError, job_request
 from codeflash_parallel.queue.jobs import JobRequest
 from codeflash_parallel.queue.submission.job_builder import InapplicableJob
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, Content
+from codeflash_parallel.result.candidate_model import CandidateId, Content
 
 #: As the last lines of a file that is there.
 PATCH = """--- a/{name}

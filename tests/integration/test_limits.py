@@ -21,9 +21,9 @@ from codeflash_parallel.check.resources.shortage_attribution import charged, sho
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.process.launcher.launcher import open_launcher
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.check_evidence import FailedTest
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import FailedTest
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
 
 __all__ = ["mark"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, make, request, world
 
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateOrigin,
     FileText,

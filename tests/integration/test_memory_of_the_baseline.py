@@ -18,7 +18,7 @@ from codeflash_parallel import (
     UsageError,
 )
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 
 pytestmark = [pytest.mark.engine, pytest.mark.anyio]

@@ -9,7 +9,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, Replacement, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import Event, RaceProgress
 from codeflash_parallel.result.outcome_codes import Code, Verdict
 

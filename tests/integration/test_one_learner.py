@@ -10,7 +10,7 @@ from projects import FAST_TOTAL, make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.baseline.baseline_store import one_learner
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.result_model import RunResult
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, edit, request, world
 
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.workspace.cleanup import CleanMode, clean
 from codeflash_parallel.workspace.slot.slot import SNAPSHOT_MTIME_NS, StageConflict

@@ -22,10 +22,9 @@ from codeflash_parallel.repair.provider_protocol import (
     RepairRequest,
 )
 from codeflash_parallel.repair.python_provider_worker import load_callable
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Replacement
+from codeflash_parallel.result.candidate_model import CandidateId, PatchText, Replacement
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
-from codeflash_parallel.result.result_model import Speedup
+from codeflash_parallel.result.result_model import LineProfile, LineTiming, Speedup
 
 LONG_S = 60.0
 

@@ -15,7 +15,7 @@ from codeflash_parallel.repair.protocol import (
     repair_document,
 )
 from codeflash_parallel.repair.provider_answers import MAX_ANSWERS
-from codeflash_parallel.result.candidate.candidate_model import FileTexts, PatchText, Replacement
+from codeflash_parallel.result.candidate_model import FileTexts, PatchText, Replacement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")
 REPAIR, REFINEMENT, ANSWERS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

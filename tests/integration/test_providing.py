@@ -21,7 +21,7 @@ from codeflash_parallel import (
     Submission,
 )
 from codeflash_parallel.repair.provider_protocol import RefinementKind
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.run.race_phase import race_coordinator
 

@@ -10,7 +10,7 @@ from projects import make_project
 
 from codeflash_parallel import EnvironmentFault, Evaluator, Replacement, Settings, Submission
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 

@@ -28,8 +28,8 @@ from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart
 from codeflash_parallel.race.worker.arm_worker import SMALL_S, ArmTemplate, ArmWorker, BlockRequest
 from codeflash_parallel.race.worker.process_start import RaceEnvironment, start_fork_server, start_template
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
-from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import CandidateStatus, ExitKind
+from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.sandbox.level_probe import LevelProber
 from codeflash_parallel.sandbox.runner_command import install_guest

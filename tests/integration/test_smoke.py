@@ -9,7 +9,7 @@ from harness import assert_same, picture
 from projects import FAST_TOTAL, SLOW_TOTAL, WRONG_TOTAL, make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
 from codeflash_parallel.result.result_model import RunResult
 

@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
     Edit,
     digest_of,
 )
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.result_model import CandidateResult, FailedTest, FirstDifference, RunResult
 from codeflash_parallel.run.store.run_folder import save_diff, save_run
 from codeflash_parallel.workspace.git.repository import find_repository
 

@@ -26,7 +26,7 @@ from codeflash_parallel import (
 )
 from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, submitter_of
 from codeflash_parallel.queue.submission.job_builder import stamp, task_of
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.workspace.git.repository import find_repository
 

@@ -24,8 +24,8 @@ from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, c
 from codeflash_parallel.race.statistics.early_elimination import QUARTERED_AFTER
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
-from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.twin_calls import twinned
 from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records

@@ -10,7 +10,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import EnvironmentFault, Evaluator, Replacement, Settings, Submission, UsageError
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts
 from codeflash_parallel.result.events import Event, PhaseStarted
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import RunResult
@@ -160,7 +160,7 @@ def test_benchmarks_of_the_projects_own(tmp_path: Path) -> None:
     )
     assert result.race["workload"] == "pytest-benchmark"
     assert result.candidates[0].status is CandidateStatus.WON, result.candidates[0].reason
-    assert [name for name, _ in result.candidates[0].group_speedups] == ["tests/test_sums.py::test_speed"]
+    assert [one.group for one in result.candidates[0].group_speedups] == ["tests/test_sums.py::test_speed"]
 
 
 WITH_A_FILE = """

@@ -72,7 +72,7 @@ from codeflash_parallel.check.session.runner_session import (
     selected_run_spec,
 )
 from codeflash_parallel.process.environment import HASH_SEEDS
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 

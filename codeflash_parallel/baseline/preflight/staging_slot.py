@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.runtime_protocols import Workspace, WorkspaceTree
 
 

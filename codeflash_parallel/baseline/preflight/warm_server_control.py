@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 
 
 class WarmServerControl(Protocol):

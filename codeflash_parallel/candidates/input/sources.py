@@ -13,15 +13,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
+    CONTENT_FIELDS,
     CandidateId,
     Content,
     GitRef,
     PatchText,
     Replacement,
     Submission,
+    content_of,
+    text_field,
 )
-from codeflash_parallel.result.candidate.content_json import CONTENT_FIELDS, content_of, text_field
 from codeflash_parallel.result.errors import UsageError
 
 #: Files that hold one patch each.

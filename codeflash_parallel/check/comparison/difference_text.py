@@ -13,8 +13,8 @@ from codeflash_parallel.check.comparison.call_comparison import (
 )
 from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import LASTING, RunnerReport
-from codeflash_parallel.result.check_evidence import FirstDifference
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import FirstDifference
 
 
 def first_difference(

@@ -15,14 +15,14 @@ from codeflash_parallel.check.comparison.difference_text import and_more, outcom
 from codeflash_parallel.check.comparison.value_comparison import ValueComparison
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
-from codeflash_parallel.result.check_evidence import (
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.result.result_model import (
     MAX_IDS,
     FailedTest,
     FirstDifference,
     TestCounts,
     ValueCounts,
 )
-from codeflash_parallel.result.outcome_codes import Code, Level
 
 #: Outcomes of a known test that end a screening.
 DECISIVE = frozenset({"failed", "error"})

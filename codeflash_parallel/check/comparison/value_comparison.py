@@ -26,8 +26,8 @@ from codeflash_parallel.check.comparison.float_tolerance import Tolerance, accep
 from codeflash_parallel.check.comparison.scratch_arguments import Spaces, is_scratch, scratch_spaces, uses
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
-from codeflash_parallel.result.check_evidence import FirstDifference, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
+from codeflash_parallel.result.result_model import FirstDifference, ValueCounts
 
 #: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
 ROUNDING = 1e-12

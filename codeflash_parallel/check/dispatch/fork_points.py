@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from codeflash_parallel.candidates.analysis.body_change import BodyChange, body_change
 from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 
 #: From here on a check is nothing but its tests: a server would hold memory and save next to nothing.
 LONG_SUITE_S = 20.0

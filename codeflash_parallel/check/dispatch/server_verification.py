@@ -32,7 +32,7 @@ from codeflash_parallel.check.session.runner_session import (
     read_session,
     selected_run_spec,
 )
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ServerGone, WarmProcess, Workspace
 from codeflash_parallel.sandbox.runner_command import write_spec

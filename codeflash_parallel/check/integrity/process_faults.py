@@ -10,9 +10,9 @@ from typing import assert_never
 
 from codeflash_parallel.check.session.runner_report import CONFINED, RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerSession
-from codeflash_parallel.result.candidate.candidate_model import Candidate, digest_of
-from codeflash_parallel.result.check_evidence import FailedTest
+from codeflash_parallel.result.candidate_model import Candidate, digest_of
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
+from codeflash_parallel.result.result_model import FailedTest
 from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 #: How much of a dying process's last words goes into the reason.

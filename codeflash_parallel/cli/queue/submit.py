@@ -29,7 +29,7 @@ from codeflash_parallel.config.settings_reader import Tables, read_settings
 from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
 from codeflash_parallel.report.queue.json_document import JobView, Newness
-from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 
 

@@ -22,7 +22,7 @@ from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.config.settings import Settings
-    from codeflash_parallel.result.candidate.candidate_model import Submission
+    from codeflash_parallel.result.candidate_model import Submission
     from codeflash_parallel.result.events import Observer
     from codeflash_parallel.result.result_model import RunResult
 

@@ -13,7 +13,7 @@ from codeflash_parallel.cli.exit_codes import SignalInterrupt
 from codeflash_parallel.cli.signals import Interrupts
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
-from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.events import Event, Observer, RunStarted
 from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run.evaluator import Evaluator

@@ -16,7 +16,7 @@ from codeflash_parallel.config.settings_json import FREE, settings_document
 from codeflash_parallel.config.submitter_identity import run_of, submitter_of
 from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     GitRef,
     PatchText,
     Submission,

@@ -15,7 +15,7 @@ from codeflash_parallel.queue.client.async_client import AsyncEvalQueueClient
 from codeflash_parallel.queue.jobs import JobKind, JobRequest
 from codeflash_parallel.queue.submission.job_builder import job_request
 from codeflash_parallel.repair.command_providers import CommandProvider
-from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Observer, RunFinished
 from codeflash_parallel.result.result_model import RunResult

@@ -24,8 +24,7 @@ from codeflash_parallel.race.statistics.confidence_sequence import SequentialEvi
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.power_analysis import unit_sd
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, speedup
-from codeflash_parallel.result.check_evidence import MAX_IDS
-from codeflash_parallel.result.result_model import RaceFigures, Speedup
+from codeflash_parallel.result.result_model import MAX_IDS, RaceFigures, Speedup
 
 #: Nanoseconds in a second.
 SECOND = 1e9

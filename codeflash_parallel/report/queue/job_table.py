@@ -13,7 +13,7 @@ from rich.text import Text
 from codeflash_parallel.queue.jobs import JobState, Priority
 from codeflash_parallel.report.queue.json_document import JobView
 from codeflash_parallel.report.queue.phrases import JOB_COLUMNS, job_row
-from codeflash_parallel.report.safe_text import one_line, printable
+from codeflash_parallel.result.safe_text import one_line, printable
 
 STYLES = {
     JobState.QUEUED: "cyan",

@@ -7,10 +7,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from codeflash_parallel.queue.jobs import Job, QueuePlace
-from codeflash_parallel.report.json_document import schema
 from codeflash_parallel.report.queue.phrases import outcome_of, result_of
-from codeflash_parallel.result.candidate.content_json import encodable
 from codeflash_parallel.result.errors import CodeflashParallelError
+from codeflash_parallel.result.safe_text import encodable
 
 Document = dict[str, Any]
 
@@ -121,4 +120,9 @@ def _plain(values: Any) -> Any:
 
 def queue_schema() -> Document:
     """Return the JSON Schema (2020-12) of the document."""
-    return schema("queue.schema.json")
+    import json
+    from importlib.resources import files
+
+    text = files("codeflash_parallel.report").joinpath("queue.schema.json").read_text(encoding="utf-8")
+    schema: Document = json.loads(text)
+    return schema

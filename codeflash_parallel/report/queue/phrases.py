@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codeflash_parallel.queue.jobs import Job, JobState, QueuePlace, WaitReason
-from codeflash_parallel.report.safe_text import one_line
+from codeflash_parallel.result.safe_text import one_line
 
 #: States in which a job has still something before it.
 OPEN = frozenset({JobState.QUEUED, JobState.RUNNING})

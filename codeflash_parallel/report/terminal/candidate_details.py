@@ -9,9 +9,8 @@ from rich.text import Text
 
 from codeflash_parallel.report.columns import speedup_cell, verdict_cell
 from codeflash_parallel.report.phrases import compared_words, flags_words, race_lines
-from codeflash_parallel.report.safe_text import one_line, printable
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
-from codeflash_parallel.result.result_model import CandidateResult
+from codeflash_parallel.result.result_model import CandidateResult, FailedTest, FirstDifference
+from codeflash_parallel.result.safe_text import one_line, printable
 
 #: Characters of a value or a message that are shown; the document has more.
 _LIMIT = 2_000
@@ -108,6 +107,6 @@ def _lists(candidate: CandidateResult) -> list[Text]:
 
 def _groups(candidate: CandidateResult) -> list[Text]:
     return [
-        Text.assemble((f"{one_line(group)}: ", "dim"), speedup_cell(speedup))
-        for group, speedup in candidate.group_speedups
+        Text.assemble((f"{one_line(speedup.group)}: ", "dim"), speedup_cell(speedup))
+        for speedup in candidate.group_speedups
     ]

@@ -24,13 +24,13 @@ from codeflash_parallel.report.phrases import (
     uncompared_words,
     verdict_sentence,
 )
-from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.report.terminal.candidate_details import details, how_to_see, measured
 from codeflash_parallel.report.terminal.line_profile_table import profiles
 from codeflash_parallel.report.terminal.speedup_bars import bars
 from codeflash_parallel.report.timing_table import footer, isolation_words, served_by_candidate
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.safe_text import one_line, printable
 
 
 class Detail(StrEnum):

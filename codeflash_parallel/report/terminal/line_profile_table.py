@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codeflash_parallel.report.phrases import duration, total_ns
-from codeflash_parallel.report.safe_text import one_line, printable
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
-from codeflash_parallel.result.result_model import RunResult
+from codeflash_parallel.result.result_model import LineProfile, LineTiming, RunResult
+from codeflash_parallel.result.safe_text import one_line, printable
 
 #: Columns from which on two profiles stand side by side; below, source lines would be cut too short.
 SIDE_BY_SIDE = 118

@@ -16,10 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codeflash_parallel.report.columns import STYLES, verdict_cell
-from codeflash_parallel.report.safe_text import one_line
 from codeflash_parallel.report.terminal.console import make_console
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import (
     CandidateFinished,
     CandidateMoved,
@@ -29,10 +27,12 @@ from codeflash_parallel.result.events import (
     RaceProgress,
     RunStarted,
     RunWaits,
+    Stage,
     StepChanged,
     Warned,
 )
 from codeflash_parallel.result.result_model import CandidateResult
+from codeflash_parallel.result.safe_text import one_line
 
 #: Frames a second; a board is read, not watched.
 _FRAMES_PER_S = 4

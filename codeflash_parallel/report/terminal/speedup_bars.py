@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codeflash_parallel.report.columns import ranked
-from codeflash_parallel.report.safe_text import one_line
 from codeflash_parallel.result.result_model import CandidateResult, RunResult, Speedup
+from codeflash_parallel.result.safe_text import one_line
 
 #: Columns that an axis needs to tell anything, and that it gets at most.
 _NARROWEST, _WIDEST = 20, 60

@@ -16,12 +16,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.kill_history import Kills
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     Submission,
     Unappliable,
 )
-from codeflash_parallel.result.candidate.lifecycle import Stage, Step
+from codeflash_parallel.result.events import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission

@@ -27,9 +27,9 @@ from codeflash_parallel.check.session.runner_outcomes import CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import hashed, run_guest
 from codeflash_parallel.process.environment import HASH_SEEDS
-from codeflash_parallel.result.candidate.candidate_model import Candidate
-from codeflash_parallel.result.check_evidence import FirstDifference
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code, Trait
+from codeflash_parallel.result.result_model import FirstDifference
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 from codeflash_parallel.run.state.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot

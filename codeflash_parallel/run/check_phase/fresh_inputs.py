@@ -30,7 +30,7 @@ from codeflash_parallel.check.comparison.call_comparison import ENOUGH
 from codeflash_parallel.check.session.replay_specs import DerivationRequest
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.settings import ComparisonMode, InputDepth
-from codeflash_parallel.result.candidate.candidate_model import Candidate, name_of
+from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker

@@ -21,15 +21,15 @@ from codeflash_parallel.check.dispatch.fork_points import ForkContext, ForkPoint
 from codeflash_parallel.check.session.runner_session import RunnerConfig, hashed
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.race.race_result import Disqualification
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
     Edit,
     digest_of,
 )
-from codeflash_parallel.result.candidate.lifecycle import Step
 from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.events import Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer, Examination

@@ -18,7 +18,7 @@ from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.check.session.xdist_workers import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.check.warm_start_trial import trial
-from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.events import Stage
 from codeflash_parallel.result.outcome_codes import Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker

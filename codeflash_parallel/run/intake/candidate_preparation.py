@@ -8,7 +8,7 @@ from pathlib import Path
 
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.candidate_changes import Changes
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     Unappliable,

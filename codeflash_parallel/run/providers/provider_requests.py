@@ -30,14 +30,13 @@ from codeflash_parallel.repair.provider_protocol import (
     RefinementRequest,
     RepairRequest,
 )
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     CandidateId,
     CandidateOrigin,
     Submission,
     name_of,
 )
-from codeflash_parallel.result.line_profile import LineProfile
-from codeflash_parallel.result.result_model import Speedup
+from codeflash_parallel.result.result_model import LineProfile, Speedup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.providers.providers import Providers
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding

@@ -18,11 +18,11 @@ from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, c
 from codeflash_parallel.race.ranking.ranking_result import RaceRanking
 from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.candidate.lifecycle import Stage, Step
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.line_profile import LineProfile
+from codeflash_parallel.result.events import Stage, Step
+from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.leftover_rules import escapes
 from codeflash_parallel.run.race_phase.race_terms import RaceTerms

@@ -28,7 +28,7 @@ from codeflash_parallel.race.workload.cost_groups import (
     cost_groups,
     whole_test_groups,
 )
-from codeflash_parallel.result.candidate.candidate_model import Candidate, Edit, digest_of
+from codeflash_parallel.result.candidate_model import Candidate, Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.target_callers import Callers, callers_of

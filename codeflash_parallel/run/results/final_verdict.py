@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from codeflash_parallel.race.ranking.race_figures import figures
-from codeflash_parallel.result.candidate.lifecycle import Stage, Step
+from codeflash_parallel.result.events import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import GroupSpeedup
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 
@@ -44,7 +47,7 @@ def _finish_equivalent(
         placed.code,
         sentence(placed.reason),
         speedup=placed.speedup,
-        group_speedups=placed.groups,
+        group_speedups=tuple(GroupSpeedup(group=name, **asdict(one)) for name, one in placed.groups),
         race=figures(finding.outcomes, entry.id),
     )
 

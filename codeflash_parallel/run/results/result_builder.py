@@ -8,8 +8,8 @@ from typing import Any
 
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.race.ranking.race_figures import summary as race_summary
-from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.events import Stage
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
 from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codeflash_parallel.result.candidate.lifecycle import Stage
-from codeflash_parallel.result.events import Event, PhaseStarted
+from codeflash_parallel.result.events import Event, PhaseStarted, Stage
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
 from codeflash_parallel.run.results.phase_clock import PhaseClock
 from codeflash_parallel.run.setup.evaluator_setup import Setup

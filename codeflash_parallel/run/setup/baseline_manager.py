@@ -31,7 +31,7 @@ from codeflash_parallel.check.session.runner_session import (
 from codeflash_parallel.config.environment_allowlist import withheld_names
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.process.environment import HASH_SEEDS, identity
-from codeflash_parallel.result.candidate.candidate_model import name_of
+from codeflash_parallel.result.candidate_model import name_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 from codeflash_parallel.run.intake.target_names import named_callable

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from codeflash_parallel.process.atomic_file import write_once
-from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.errors import UsageError
 
 

@@ -8,15 +8,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
     Submission,
 )
-from codeflash_parallel.result.candidate.lifecycle import FINAL_STATUSES, Stage, Step, advance
 from codeflash_parallel.result.errors import InternalError
-from codeflash_parallel.result.events import CandidateFinished, CandidateMoved, Event, RaceProgress, Warned
+from codeflash_parallel.result.events import (
+    CandidateFinished,
+    CandidateMoved,
+    Event,
+    RaceProgress,
+    Stage,
+    Step,
+    Warned,
+    advance,
+)
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import STEPS, CandidateResult, Flag
 
@@ -207,15 +215,9 @@ class Ledger:
         """Give an entry its final result.
 
         Raises:
-            InternalError: the status cannot follow from the entry's stage.
+            InternalError: it has one.
         """
-        if status not in FINAL_STATUSES.get(entry.stage, frozenset()):
-            raise InternalError(
-                "ILLEGAL_STATUS", f"A candidate that is {entry.stage} cannot end as {status}."
-            )
-        entry.stage = advance(
-            entry.stage, Step.CANCEL if status is CandidateStatus.CANCELLED else Step.FINISH
-        )
+        entry.stage = advance(entry.stage, Step.FINISH)
         entry.result = replace(provisional(entry, status, code, reason), **fields)  # type: ignore[arg-type]
         self._emit(CandidateFinished(run_id=self.run_id, candidate=entry.id, result=entry.result))
 

@@ -13,7 +13,7 @@ from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.host_lock import HostLock
-from codeflash_parallel.result.candidate.candidate_model import Candidate
+from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.events import Event, Observer
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, ProcessRunner
 from codeflash_parallel.run.store.step_cache import StepCache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.process.atomic_file import write_atomically, write_durably
-from codeflash_parallel.result.candidate.candidate_model import Candidate, Edit
+from codeflash_parallel.result.candidate_model import Candidate, Edit
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.result.result_document import document

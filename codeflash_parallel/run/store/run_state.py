@@ -16,7 +16,7 @@ from typing import Any
 
 from codeflash_parallel.process.atomic_file import write_durably
 from codeflash_parallel.process.file_lock import try_lock, wait_for_lock
-from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.run.store.step_cache import StepCache, StepKind, read_value, text_of
 

@@ -24,7 +24,7 @@ import anyio.to_thread
 
 from codeflash_parallel.process.atomic_file import write_atomically, write_durably
 from codeflash_parallel.process.machine import boot_id
-from codeflash_parallel.result.candidate.candidate_model import digest_of, name_of
+from codeflash_parallel.result.candidate_model import digest_of, name_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 
 #: Folder of a run's steps.

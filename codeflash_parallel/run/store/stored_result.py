@@ -8,7 +8,7 @@ from pathlib import Path
 from codeflash_parallel.result.codec import from_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.result_document import Document
-from codeflash_parallel.result.result_model import SCHEMA_VERSION, CandidateResult, RunResult, Speedup
+from codeflash_parallel.result.result_model import SCHEMA_VERSION, CandidateResult, GroupSpeedup, RunResult
 
 
 def stored_result(data: Document) -> RunResult:
@@ -41,13 +41,12 @@ def _run(data: Document) -> RunResult:
 
 def _candidate(data: Document) -> Document:
     """Return the object of a candidate that the codec reads."""
-    groups = [[group["group"], _known(Speedup, group)] for group in data["group_speedups"]]
     return {
         **_known(CandidateResult, data),
         "duplicate_of": data["duplicate_of"] or "",
         "diff_path": data["diff_path"] or "",
         "diff": _diff(data["diff_path"]),
-        "group_speedups": groups,
+        "group_speedups": [_known(GroupSpeedup, group) for group in data["group_speedups"]],
     }
 
 

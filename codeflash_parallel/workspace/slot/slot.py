@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.workspace.cache_layout import cache_faults

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.candidates.path_policy import refuse_form
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.workspace.file_status import look, names_in, parents
 from codeflash_parallel.workspace.slot.staging_journal import note_staging
 from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, wait_past, write_file

@@ -14,7 +14,7 @@ from codeflash_parallel.candidates.replacement.function_replacement import Splic
 from codeflash_parallel.candidates.source_text import SourceText
 from codeflash_parallel.candidates.syntax_check import compiles, syntax_fault
 from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     Content,
     FileTexts,
@@ -23,8 +23,8 @@ from codeflash_parallel.result.candidate.candidate_model import (
     Replacement,
     Submission,
     Unappliable,
+    encoding_fault,
 )
-from codeflash_parallel.result.candidate.content_json import encoding_fault
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.workspace.cache_layout import cache_faults, is_trouble_of_the_disk

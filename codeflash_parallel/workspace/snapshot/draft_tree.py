@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.workspace.cache_layout import is_trouble_of_the_disk
 from codeflash_parallel.workspace.git.file_diff import ABSENT, file_diff
 from codeflash_parallel.workspace.git.git_client import GITLINK, Git, GitFailed, TreeEntry, read_blobs

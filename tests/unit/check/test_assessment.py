@@ -27,7 +27,7 @@ from codeflash_parallel.check.integrity.process_faults import machinery_fault
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.check.session.runner_report import CONFINED, RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerSession
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,

@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from contract import check_invariants
 
 from codeflash_parallel.cli import main as main_module
 from codeflash_parallel.cli.exit_codes import ExitCode, SignalInterrupt, reporting_errors
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.cli.output import Format, Output, last_value
 from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.errors import EnvironmentFault, InternalError, UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_document import check_invariants
 from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.profile.line_profiler import MAX_TEXT, ProfileFailure, read_profile
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
 from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.result_model import LineProfile, LineTiming
 from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 LINE = {"path": "a.py", "line": 2, "hits": 3, "ns": 40, "text": "    x = 1"}

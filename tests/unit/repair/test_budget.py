@@ -15,7 +15,7 @@ from codeflash_parallel.repair.budget import (
     refinement_kind,
 )
 from codeflash_parallel.repair.provider_protocol import RefinementKind
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 
 A, B = CandidateId("a"), CandidateId("b")
 

@@ -24,16 +24,20 @@ from codeflash_parallel.repair.provider_protocol import (
     RefinementRequest,
     RepairRequest,
 )
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     FileText,
     FileTexts,
     GitRef,
     PatchText,
     Replacement,
 )
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
-from codeflash_parallel.result.result_model import Speedup
+from codeflash_parallel.result.result_model import (
+    FailedTest,
+    FirstDifference,
+    LineProfile,
+    LineTiming,
+    Speedup,
+)
 
 texts = st.text(max_size=8)
 numbers = st.floats(0.1, 9)

@@ -12,10 +12,15 @@ from codeflash_parallel.report.columns import COLUMNS, STYLES, Column, speedup_c
 from codeflash_parallel.report.junit import junit_xml
 from codeflash_parallel.report.markdown import markdown
 from codeflash_parallel.report.terminal.console import Detail, print_report
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.check_evidence import TestCounts, ValueCounts
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
-from codeflash_parallel.result.result_model import CandidateResult, RunResult, Speedup
+from codeflash_parallel.result.result_model import (
+    CandidateResult,
+    RunResult,
+    Speedup,
+    TestCounts,
+    ValueCounts,
+)
 
 
 def run_of(**more) -> RunResult:

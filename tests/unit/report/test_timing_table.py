@@ -20,10 +20,9 @@ from codeflash_parallel.report.timing_table import (
     run_timings,
     timing_rows,
 )
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.check_evidence import TestCounts
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult, TestCounts
 
 relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0), strict=True))
@@ -69,7 +68,7 @@ def test_where_nothing_ran_there_is_no_footer(steps: dict) -> None:
     assert "overhead" not in markdown(result)
 
 
-@given(st.dictionaries(st.sampled_from(STEPS), st.floats(0, 1e9)))
+@given(st.dictionaries(st.sampled_from(list(STEPS)), st.floats(0, 1e9)))
 def test_the_shares_are_shares(steps: dict[str, float]) -> None:
     said = footer(RunResult(run_id="r", complete=True, steps_ms=steps))
     if said:

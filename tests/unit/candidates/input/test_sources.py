@@ -16,7 +16,7 @@ from codeflash_parallel.candidates.input.sources import (
     read_manifest,
     read_submissions,
 )
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     FileText,
     FileTexts,
     GitRef,

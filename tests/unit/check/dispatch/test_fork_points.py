@@ -18,7 +18,7 @@ from codeflash_parallel.check.dispatch.fork_points import (
     furthest,
     weakest,
 )
-from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 
 OLD = b"import os\n\n\ndef f(x):\n    return x + 1\n\n\ndef g(x):\n    return x\n"
 BODY = OLD.replace(b"x + 1", b"1 + x")

@@ -16,8 +16,8 @@ from codeflash_parallel.check.resources.shortage_attribution import (
     shared,
     short_of,
 )
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import FailedTest, FirstDifference
 
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 PLENTY = Supply(

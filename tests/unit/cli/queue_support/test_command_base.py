@@ -27,7 +27,7 @@ from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited,
 from codeflash_parallel.queue.jobs import Job, JobState
 from codeflash_parallel.report.queue.health import health_document, health_rows
 from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_document import document

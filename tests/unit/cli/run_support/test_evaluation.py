@@ -13,11 +13,17 @@ import anyio
 import pytest
 
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.check_evidence import FailedTest, TestCounts
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.events import CandidateFinished, RunFinished, RunStarted
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_model import SCHEMA_VERSION, CandidateResult, RunFault, RunResult
+from codeflash_parallel.result.result_model import (
+    SCHEMA_VERSION,
+    CandidateResult,
+    FailedTest,
+    RunFault,
+    RunResult,
+    TestCounts,
+)
 from codeflash_parallel.run import evaluator as engine
 
 WINNER = CandidateResult(

@@ -26,9 +26,9 @@ from codeflash_parallel.report.queue.json_document import (
     refusal_document,
 )
 from codeflash_parallel.report.queue.phrases import job_row, job_words, outcome_of, place_words, seconds_words
-from codeflash_parallel.report.safe_text import printable
 from codeflash_parallel.report.terminal.console import make_console
 from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.safe_text import printable
 
 
 @pytest.mark.parametrize(

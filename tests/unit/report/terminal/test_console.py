@@ -4,7 +4,7 @@ import io
 import re
 import time
 import unicodedata
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from effort import drawn
@@ -16,26 +16,31 @@ from rich.console import Console
 from codeflash_parallel.report.phrases import duration
 from codeflash_parallel.report.terminal.console import Detail, make_console, print_report
 from codeflash_parallel.report.terminal.progress_board import LiveBoard, PlainLines, open_board
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.candidate.lifecycle import Stage
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.events import (
     CandidateFinished,
     CandidateMoved,
     PhaseStarted,
     RunFinished,
     RunStarted,
+    Stage,
     Warned,
 )
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 from codeflash_parallel.result.result_model import (
     CandidateResult,
+    FailedTest,
+    FirstDifference,
     Flag,
+    GroupSpeedup,
+    LineProfile,
+    LineTiming,
     RaceFigures,
     RunFault,
     RunResult,
     Speedup,
+    TestCounts,
+    ValueCounts,
 )
 
 relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -173,7 +178,9 @@ def raced(**more) -> RaceFigures:
 @pytest.mark.parametrize("detail", [Detail.NORMAL, Detail.VERBOSE])
 def test_everything_that_was_measured_of_the_winner_is_told(detail: Detail) -> None:
     kahn, cached, *others = sample().candidates
-    kahn = replace(kahn, race=raced(), group_speedups=(("t.py::heavy", kahn.speedup),))
+    kahn = replace(
+        kahn, race=raced(), group_speedups=(GroupSpeedup(group="t.py::heavy", **asdict(kahn.speedup)),)
+    )
     cached = replace(cached, race=raced(stage="race", dropped="another is faster", dropped_after=6))
     shown = rendered(sample(candidates=(kahn, cached, *others)), 200, detail)
     for words in (

@@ -17,7 +17,7 @@ from codeflash_parallel.report.terminal.speedup_bars import (
     bars,
     scale,
 )
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import CandidateResult, RunResult, Speedup
 

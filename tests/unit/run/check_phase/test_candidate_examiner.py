@@ -15,7 +15,7 @@ import pytest
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.dispatch.step_times import ProcessUsage
 from codeflash_parallel.process.host_lock import HostLock
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
@@ -23,8 +23,8 @@ from codeflash_parallel.result.candidate.candidate_model import (
     PatchText,
     Submission,
 )
-from codeflash_parallel.result.check_evidence import FailedTest
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import FailedTest
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.candidate_examiner import MAX_ATTEMPTS, CandidateExaminer
 from codeflash_parallel.run.state.ledger import CandidateEntry

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.result.check_evidence import TestCounts, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.result.result_model import TestCounts, ValueCounts
 from codeflash_parallel.run.check_phase.watched_functions import affordable, with_watched
 
 CALL = CallOutcome(index=0, test="a", target=1, kind="return", digest="d", after="e", captured=True)

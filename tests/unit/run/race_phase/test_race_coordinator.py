@@ -13,15 +13,15 @@ from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFai
 from codeflash_parallel.race.ranking.ranking_result import RaceRanking
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
     PatchText,
     Submission,
 )
-from codeflash_parallel.result.check_evidence import ValueCounts
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import ValueCounts
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding, draws, kept, merits_of
 from codeflash_parallel.run.state.ledger import Ledger
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCandidate
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Submission
-from codeflash_parallel.result.candidate.lifecycle import Step
+from codeflash_parallel.result.candidate_model import CandidateId, PatchText, Submission
+from codeflash_parallel.result.events import Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
 from codeflash_parallel.run.results.final_verdict import conclusion, finish_all, sentence

@@ -10,7 +10,7 @@ import pytest
 
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, Replacement, Submission
+from codeflash_parallel.result.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.run.store.run_state import (
     REQUEST,

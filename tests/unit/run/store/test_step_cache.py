@@ -17,7 +17,7 @@ from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import InterimState
 from codeflash_parallel.repair.provider_answers import ProviderAnswers
 from codeflash_parallel.repair.provider_protocol import Answer
-from codeflash_parallel.result.candidate.candidate_model import (
+from codeflash_parallel.result.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
@@ -28,9 +28,8 @@ from codeflash_parallel.result.candidate.candidate_model import (
     Submission,
     Unappliable,
 )
-from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
-from codeflash_parallel.result.line_profile import LineProfile, LineTiming
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import FailedTest, FirstDifference, LineProfile, LineTiming
 from codeflash_parallel.run.store.step_cache import StepCache, StepKind, read_value, text_of
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.check_evidence import ValueCounts
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.result.result_model import CandidateResult, RaceFigures
+from codeflash_parallel.result.result_model import CandidateResult, RaceFigures, ValueCounts
 
 VALUES = ValueCounts(compared=20, repeated=9, derived=1840, largest_seen=12, largest_fresh=960)
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.report.safe_text import one_line, printable
-from codeflash_parallel.result.candidate.content_json import encodable
+from codeflash_parallel.result.safe_text import encodable, one_line, printable
 
 ATTACKS = {
     "colour": "\x1b[31m",

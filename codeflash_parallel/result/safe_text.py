@@ -49,3 +49,8 @@ def _is_noncharacter(character: str) -> bool:
     """Tell the 66 code points that are never characters; XML forbids some of them."""
     code = ord(character)
     return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF  # noqa: PLR2004 - from the Unicode standard
+
+
+def encodable(text: str) -> str:
+    """Return text that any UTF-8 reader accepts: lone surrogates (undecodable file names) are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
