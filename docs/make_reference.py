@@ -22,8 +22,8 @@ from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
 from codeflash_parallel.cli.run_support.verdict_exit_codes import BY_VERDICT
-from codeflash_parallel.config.pyproject import QUEUE_TABLE, TABLE
 from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_reader import QUEUE_TABLE, TABLE
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
 from codeflash_parallel.queue import errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
@@ -172,9 +172,10 @@ def _spelled(action: argparse.Action) -> str:
     return ", ".join(f"`{f'{name} {value}'.strip()}`" for name in names)
 
 
-_SETTINGS = f"""Each setting may stand in `pyproject.toml` under `[tool.{TABLE}]` (the nearest one that has this
-table, from the project up to the root of the repository), in the environment, and on the command line; the
-later one wins. An unknown key is an error, a value of the wrong type is one, too. In the environment a list is
+_SETTINGS = f"""Each setting may stand in the user's `$XDG_CONFIG_HOME/{TABLE}/config.toml` (`~/.config/…` where that variable is
+not set; its keys stand at the top, those of the queue in a table `[{QUEUE_TABLE}]`), in `pyproject.toml` under
+`[tool.{TABLE}]` (the nearest one that has this table, from the project up to the root of the repository), in the
+environment, and on the command line; the later one wins. An unknown key is an error, a value of the wrong type is one, too. In the environment a list is
 written as a shell would (`CODEFLASH_PARALLEL_TESTS="tests/unit 'tests/with space'"`), true as `1`, `true`,
 `yes` or `on`. Paths are relative to the project. `codeflash-parallel doctor` says where each value comes from."""
 
@@ -198,7 +199,7 @@ _QUEUE = """Several agents share one machine: they hand in, [`serve`](#serve) de
 ([how](../how-to/share_one_machine.md)). Every command takes `--json`; the answer is described in
 [JSON](json.md#the-queue)."""
 
-_QUEUE_SETTINGS = f"""They stand under `[tool.{TABLE}.{QUEUE_TABLE}]`, in the environment, and on the command line of
+_QUEUE_SETTINGS = f"""They stand under `[{QUEUE_TABLE}]` of the user's file, under `[tool.{TABLE}.{QUEUE_TABLE}]`, in the environment, and on the command line of
 [`serve`](#serve); the later one wins. Names and numbers are a table in the file (`weights = {{ada = 2}}`), and written
 as a shell would in the environment and on the command line (`--weights ada=2 'bob and eve=0.5'`). A daemon goes by
 those that it was started with; what is done without a daemon goes by those of the caller."""

@@ -39,9 +39,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _quiet_of_one_s_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep away from races of others on this machine, and of the other test processes: they would be waited for."""
+    """Keep away from races of others on this machine, and of the other test processes, and from their settings."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(QUIET_VARIABLE, str(tmp_path_factory.mktemp("quiet")))
+        patched.setenv(
+            "XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config"))
+        )  # no settings of the developer's
         yield
 
 

@@ -38,7 +38,7 @@ def _days(text: str) -> float:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Remove results, baselines, mirrors and slots of all repositories that are not in use."""
-    from codeflash_parallel.config.cache_paths import cache_root
+    from codeflash_parallel.config.user_context import cache_root
     from codeflash_parallel.result.safe_text import one_line
     from codeflash_parallel.workspace.cleanup import CleanMode, clean
 

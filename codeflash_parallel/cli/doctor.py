@@ -17,9 +17,8 @@ from codeflash_parallel.cli.doctor_checks.interpreter_probe import PROBE_S, vers
 from codeflash_parallel.cli.doctor_checks.queue_check import state_of_queue
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.config.pyproject import QUEUE_TABLE
 from codeflash_parallel.config.settings import SETTINGS, Settings
-from codeflash_parallel.config.settings_reader import SettingsWithSources, read_settings
+from codeflash_parallel.config.settings_reader import QUEUE_TABLE, SettingsWithSources, read_settings
 from codeflash_parallel.config.settings_table import Parallel, key_of
 from codeflash_parallel.queue.queue_settings import read_queue_settings
 from codeflash_parallel.result.codec import to_plain
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     from codeflash_parallel import __version__
-    from codeflash_parallel.config.cache_paths import cache_root
+    from codeflash_parallel.config.user_context import cache_root
 
     yield Finding(name="codeflash-parallel", value=f"{__version__}, Python {platform.python_version()}")
     yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
@@ -91,7 +90,7 @@ def _race(
 ) -> tuple[tuple[RaceCheck, ...], tuple[Finding, ...]]:
     """Return what a race of identical code tells, or why there was none."""
     from codeflash_parallel.cli.doctor_checks.race_check import check_race
-    from codeflash_parallel.config.cache_paths import cache_root
+    from codeflash_parallel.config.user_context import cache_root
     from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
     from codeflash_parallel.workspace.git.repository import find_repository
 

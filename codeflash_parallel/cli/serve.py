@@ -12,9 +12,8 @@ from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue_support.command_base import span
-from codeflash_parallel.config.pyproject import must_be_there
 from codeflash_parallel.config.settings import SETTINGS
-from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.settings_reader import must_be_there, read_settings
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS, read_queue_settings
 from codeflash_parallel.result.safe_text import one_line
 
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, _output: Output) -> int:
     """Serve until a signal ends it; return 0 when all is in order then."""
-    from codeflash_parallel.config.cache_paths import cache_root, queue_folder
+    from codeflash_parallel.config.user_context import cache_root, queue_folder
     from codeflash_parallel.queue.daemon.daemon import ServeOptions, serve
 
     project = Path(args.project)

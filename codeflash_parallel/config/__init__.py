@@ -1,6 +1,6 @@
-"""Settings tables, their sources, and the environment variables that pass to the project.
+"""Settings tables, their sources, the user's folders, and the environment variables that pass to the project.
 
 Offers: `settings.Settings`, `settings_reader.read_settings`, `settings_table.setting` (tables of other
-rooms), `pyproject.find_table`, `cache_paths.cache_root`.
+rooms), `user_context.cache_root`.
 Imports: `result`.
 """

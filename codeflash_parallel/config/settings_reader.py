@@ -1,4 +1,4 @@
-"""Where settings come from: `pyproject.toml`, the environment, the command line; the last one wins.
+"""Sources of settings: the user's file, `pyproject.toml`, environment, command line; the last one wins.
 
 One reader for all tables; a `SettingsTable` says how one is spelled.
 """
@@ -6,19 +6,20 @@ One reader for all tables; a `SettingsTable` says how one is spelled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
-from codeflash_parallel.config.pyproject import QUEUE_TABLE, TABLE, find_table
 from codeflash_parallel.config.settings import SETTINGS, Settings
 from codeflash_parallel.config.settings_table import PREFIX, SettingColumns, key_of
-from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER
+from codeflash_parallel.config.user_context import RUN_OF, SUBMITTER
 from codeflash_parallel.result.errors import UsageError
 
-#: A file, and our table in it.
-Tables = Iterable[tuple[Path, Mapping[str, Any]]]
+#: The table of `pyproject.toml` that is ours.
+TABLE = "codeflash-parallel"
+#: A table in it, and in the user's file: the settings of the evaluation queue.
+QUEUE_TABLE = "queue"
 
 #: Every environment variable of a setting of the queue begins with it.
 QUEUE_PREFIX = f"{PREFIX}QUEUE_"
@@ -48,11 +49,6 @@ class SettingsTable(NamedTuple, Generic[_Settings]):
     foreign: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
 
-    @property
-    def title(self) -> str:
-        """The table as messages name it."""
-        return f"tool.{TABLE}.{self.section}".rstrip(".")
-
 
 class SettingsWithSources(NamedTuple, Generic[_Settings]):
     """Settings, and for each one the place it came from, in words."""
@@ -66,16 +62,14 @@ def read_table(
     project: Path,
     environment: Mapping[str, str],
     given: Mapping[str, Any],
-    tables: Tables | None = None,
 ) -> SettingsWithSources[_Settings]:
     """Return the settings of a table.
 
     Args:
         table: what is read.
         project: folder of the project; `pyproject.toml` is looked for from there up to the repository's root.
-        environment: the caller's environment.
+        environment: the caller's environment; it also says where the user's file lies.
         given: settings named on the command line, by name.
-        tables: what `find_table` found, for who has asked it already.
 
     Raises:
         UsageError: a key is unknown, a value has the wrong type or range, or the file is no TOML.
@@ -83,7 +77,7 @@ def read_table(
     values: dict[str, Any] = {}
     sources = dict.fromkeys(table.columns, "default")
     for source, found in (
-        *_from_files(table, find_table(project) if tables is None else tables),
+        *_from_files(table, _tables(project, environment)),
         *_from_environment(table, environment),
         *_from_command_line(table, given),
     ):
@@ -97,14 +91,95 @@ def read_table(
         raise UsageError(error.code, error.message, hint) from error
 
 
-def _from_files(table: SettingsTable[Any], tables: Tables) -> _Given:
+def must_be_there(project: Path) -> None:
+    """Refuse a project that does not exist.
+
+    Raises:
+        UsageError: `NO_PROJECT`.
+    """
+    if not project.exists():
+        hint = "Name its folder by --project."
+        raise UsageError("NO_PROJECT", f"The project {project} does not exist.", hint)
+
+
+def user_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the path of the user's configuration file, which may not exist; `None` without a home."""
+    named = environment.get("XDG_CONFIG_HOME", ""), environment.get("HOME", "")
+    folders = (Path(named[0]), Path(named[1], ".config"))
+    # Relative paths are to be ignored: XDG Base Directory Specification.
+    return next((folder / TABLE / "config.toml" for folder in folders if folder.is_absolute()), None)
+
+
+def _tables(project: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:
+    """Yield files that exist and the tables in them that are ours, the one that counts most last.
+
+    Raises:
+        UsageError: `NO_PROJECT`, `BAD_CONFIG`.
+    """
+    own = user_file(environment)
+    if own is not None and (content := _read_toml(own)) is not None:
+        yield own, content
+    for folder in _folders(project):
+        path = folder / "pyproject.toml"
+        tool = (_read_toml(path) or {}).get("tool", {})
+        _require_table(tool, path, "tool")
+        if TABLE in tool:
+            _require_table(tool[TABLE], path, f"tool.{TABLE}")
+            yield path, tool[TABLE]
+            return
+
+
+def _folders(project: Path) -> list[Path]:
+    """Return a folder and its parents up to the one that holds `.git`; outside a repository only itself.
+
+    Raises:
+        UsageError: `NO_PROJECT`, the folder cannot be looked at.
+    """
+    try:
+        folder = project.resolve()
+        chain = [folder, *folder.parents]
+        root = next((place for place, parent in enumerate(chain) if (parent / ".git").exists()), 0)
+        return chain[: root + 1]
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"The project {project} cannot be looked at: {why}."
+        raise UsageError("NO_PROJECT", message, "Name its folder by --project.") from error
+
+
+def _read_toml(path: Path) -> Mapping[str, Any] | None:
+    """Return the content of a file; `None`: it is not there.
+
+    Raises:
+        UsageError: `BAD_CONFIG`.
+    """
+    try:
+        if not path.exists():
+            return None
+        return _parsed_toml(path, path.stat().st_mtime_ns)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.") from error
+
+
+@lru_cache(maxsize=8)
+def _parsed_toml(path: Path, _mtime_ns: int) -> Mapping[str, Any]:
+    """Return the content of a file; a command of the queue reads the settings of a run and of the queue."""
+    import tomllib
+
+    return tomllib.loads(path.read_bytes().decode("utf-8"))
+
+
+def _require_table(value: Any, path: Path, title: str) -> None:
+    if not isinstance(value, dict):
+        raise UsageError("BAD_CONFIG", f"{path}: {title} must be a table.")
+
+
+def _from_files(table: SettingsTable[Any], tables: Iterable[tuple[Path, Any]]) -> _Given:
     for path, ours in tables:
-        if not table.section:
-            yield str(path), _named(table, {key: ours[key] for key in ours if key != QUEUE_TABLE}, path)
-        elif isinstance(section := ours.get(table.section, {}), dict):
-            yield str(path), _named(table, section, path)
-        else:
-            raise UsageError("BAD_CONFIG", f"{path}: {table.title} must be a table.")
+        content = {key: ours[key] for key in ours if key != QUEUE_TABLE}
+        if table.section:
+            content = ours.get(table.section, {})
+            _require_table(content, path, table.section)
+        yield str(path), _named(table, content, path)
 
 
 def _named(table: SettingsTable[Any], content: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -113,7 +188,8 @@ def _named(table: SettingsTable[Any], content: Mapping[str, Any], path: Path) ->
     for key, value in content.items():
         row = table.columns.get(key.replace("-", "_"))
         if row is None:
-            message = f"{path}: unknown key {key!r} in [{table.title}]."
+            where = f" in the table {table.section}" if table.section else ""
+            message = f"{path}: unknown key {key!r}{where}."
             raise UsageError("UNKNOWN_SETTING", message, _near(table, key))
         if row.name in values:
             raise UsageError("BAD_SETTING", f"{path}: {row.key} is given twice.")

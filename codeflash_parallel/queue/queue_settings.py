@@ -8,8 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from codeflash_parallel.config.pyproject import QUEUE_TABLE
-from codeflash_parallel.config.settings_reader import QUEUE_PREFIX, SettingsTable, read_table
+from codeflash_parallel.config.settings_reader import QUEUE_PREFIX, QUEUE_TABLE, SettingsTable, read_table
 from codeflash_parallel.config.settings_table import (
     HIGHEST,
     RATE,

@@ -11,9 +11,8 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
-from codeflash_parallel.config.cache_paths import cache_root
-from codeflash_parallel.config.settings import Executor, Settings
-from codeflash_parallel.config.settings_json import changed_settings
+from codeflash_parallel.config.settings import Executor, Settings, changed_settings
+from codeflash_parallel.config.user_context import cache_root
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate_model import Submission

@@ -15,7 +15,7 @@ import anyio
 from codeflash_parallel import __version__
 from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
 from codeflash_parallel.check.kill_history import Kills
-from codeflash_parallel.config.settings_json import settings_document
+from codeflash_parallel.config.settings import settings_document
 from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code

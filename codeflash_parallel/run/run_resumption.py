@@ -8,9 +8,8 @@ from pathlib import Path
 
 import anyio
 
-from codeflash_parallel.config.cache_paths import cache_root
-from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.settings_json import FREE, settings_of
+from codeflash_parallel.config.settings import FREE, Settings, settings_of
+from codeflash_parallel.config.user_context import cache_root
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import Observer

@@ -24,7 +24,7 @@ from codeflash_parallel import (
     UsageError,
     job_request,
 )
-from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, submitter_of
+from codeflash_parallel.config.user_context import RUN_OF, SUBMITTER, submitter_of
 from codeflash_parallel.queue.submission.job_builder import stamp, task_of
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.codec import to_plain

@@ -23,9 +23,8 @@ from codeflash_parallel.cli.queue_support.command_base import (
     view_of,
     write_jobs,
 )
-from codeflash_parallel.config.pyproject import find_table
 from codeflash_parallel.config.settings import SETTINGS
-from codeflash_parallel.config.settings_reader import Tables, read_settings
+from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
 from codeflash_parallel.report.queue.json_document import JobView, Newness
@@ -101,9 +100,8 @@ def _add_budget(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace, output: Output) -> int:
     """Submit one job; return 0 when it is in the queue, or was known already."""
     submissions = _submissions(args)
-    tables = tuple(find_table(Path(args.project)))
-    request = _request(args, submissions, tables)
-    with open_queue(args, tables) as client:
+    request = _request(args, submissions)
+    with open_queue(args) as client:
         receipt = client.submit(request).receipt
         daemon = daemon_of(client)
     view = view_of(receipt, Newness.NEW if receipt.is_new else Newness.KNOWN)
@@ -123,14 +121,14 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
     return submissions
 
 
-def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables: Tables) -> JobRequest:
+def _request(args: argparse.Namespace, submissions: Sequence[Submission]) -> JobRequest:
     from codeflash_parallel.queue.submission.job_builder import InapplicableJob, job_request
 
     return job_request(
         JobKind(args.kind),
         Path(args.project),
         submissions,
-        read_settings(Path(args.project), os.environ, vars(args), tables).settings,
+        read_settings(Path(args.project), os.environ, vars(args)).settings,
         submitter=args.submitter,
         run=args.run_of,
         priority=Priority(args.priority),

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.config.pyproject import find_table, must_be_there
 from codeflash_parallel.config.settings import SETTINGS
-from codeflash_parallel.config.settings_reader import Tables, read_settings
+from codeflash_parallel.config.settings_reader import must_be_there, read_settings
 from codeflash_parallel.config.settings_table import span_s
-from codeflash_parallel.config.submitter_identity import submitter_of, why_not_name
+from codeflash_parallel.config.user_context import submitter_of, why_not_name
 from codeflash_parallel.queue.jobs import JobState, Receipt
 from codeflash_parallel.queue.queue_settings import read_queue_settings
 from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document, refusal_document
@@ -111,23 +110,19 @@ def name_of(text: str) -> str:
 
 
 @contextmanager
-def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterator[EvalQueueClient]:
+def open_queue(args: argparse.Namespace) -> Iterator[EvalQueueClient]:
     """Give the client of the queue that the options name.
-
-    Args:
-        tables: what `find_table` found, for who has asked it already.
 
     Raises:
         UsageError, EnvironmentFault: what the queue says.
     """
-    from codeflash_parallel.config.cache_paths import queue_folder
+    from codeflash_parallel.config.user_context import queue_folder
     from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 
     project = Path(args.project)
     must_be_there(project)
-    found = tuple(find_table(project)) if tables is None else tables
-    settings = read_settings(project, os.environ, vars(args), found).settings
-    rules = read_queue_settings(project, os.environ, {}, found).settings
+    settings = read_settings(project, os.environ, vars(args)).settings
+    rules = read_queue_settings(project, os.environ, {}).settings
     with EvalQueueClient(queue_folder(settings), rules) as client:
         yield client
 

@@ -54,7 +54,7 @@ def find_places(args: argparse.Namespace) -> RunFinder:
     Raises:
         UsageError: not a repository, or a bad setting.
     """
-    from codeflash_parallel.config.cache_paths import cache_root
+    from codeflash_parallel.config.user_context import cache_root
     from codeflash_parallel.workspace.git.repository import find_repository
 
     project = Path(args.project)

@@ -49,7 +49,7 @@ class EvalQueueClient:
     pausing) work on the queue's files while none is running: jobs are kept until one is started.
 
     Args:
-        folder: the queue's folder, `config.cache_paths.queue_folder`.
+        folder: the queue's folder, `config.user_context.queue_folder`.
         settings: rules of the queue for what is done without a daemon; a daemon has its own.
 
     Raises:

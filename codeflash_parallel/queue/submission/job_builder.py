@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codeflash_parallel import __version__
-from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.settings_json import FREE, settings_document
-from codeflash_parallel.config.submitter_identity import run_of, submitter_of
+from codeflash_parallel.config.settings import FREE, Settings, settings_document
+from codeflash_parallel.config.user_context import run_of, submitter_of
 from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
 from codeflash_parallel.result.candidate_model import (
@@ -78,7 +77,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     Args:
         project: a path inside the user's repository, which is evaluated as it is now.
         settings: of the evaluation; the daemon decides on folders and slots.
-        submitter, run: see `config.submitter_identity`: empty is what the variables say, else the user and no
+        submitter, run: see `config.user_context`: empty is what the variables say, else the user and no
             run.
         priority, start_after_s, budget: see `queue.jobs.JobRequest`.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.

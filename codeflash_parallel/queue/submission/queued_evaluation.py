@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 
-from codeflash_parallel.config.cache_paths import queue_folder
 from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.config.user_context import queue_folder
 from codeflash_parallel.queue.client.async_client import AsyncEvalQueueClient
 from codeflash_parallel.queue.jobs import JobKind, JobRequest
 from codeflash_parallel.queue.submission.job_builder import job_request

@@ -14,8 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from codeflash_parallel.config.environment_allowlist import uncovered
-from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.settings_json import settings_of
+from codeflash_parallel.config.settings import Settings, settings_of
 from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.queue.errors import VariablesNotPassed
 from codeflash_parallel.queue.jobs import JobKind

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.config.user_context import cache_root
 from codeflash_parallel.process.environment import identity
 from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import open_launcher

@@ -10,9 +10,9 @@ from pathlib import Path
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.session.pytest_arguments import TestRequest
 from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.environment_allowlist import requested_names
 from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.config.user_context import cache_root
 from codeflash_parallel.process.environment import project_environment
 from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import Launcher

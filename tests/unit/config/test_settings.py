@@ -7,10 +7,17 @@ import argparse
 import pytest
 
 from codeflash_parallel.cli.options import add_settings
-from codeflash_parallel.config.settings import SETTINGS, Settings
-from codeflash_parallel.config.settings_json import FREE, settings_document, settings_of
+from codeflash_parallel.config.settings import (
+    FREE,
+    SETTINGS,
+    ComparisonMode,
+    Settings,
+    changed_settings,
+    settings_document,
+    settings_of,
+)
 from codeflash_parallel.config.settings_table import INTEGER, NUMBER, SWITCH, SettingGroup
-from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -50,3 +57,33 @@ def test_places_change_no_verdict_and_go_into_no_document() -> None:
     assert places < set(FREE)
     elsewhere = Settings(cache_dir="/x", queue_dir="/y", executor="queue", seed=3)
     assert settings_of(settings_document(elsewhere)) == Settings(seed=3)
+
+
+def test_settings_come_back() -> None:
+    settings = Settings(
+        functions=("a.py::f",), compare=ComparisonMode.PASS_FAIL, wall_budget=1.5, keep_slots=True
+    )
+    assert settings_of(settings_document(settings)) == settings
+    assert settings_of(settings_document(settings), wall_budget=2.0).wall_budget == 2.0
+
+
+def test_settings_that_change_a_verdict_are_named() -> None:
+    document = settings_document(Settings(timeout=3.0))
+    assert changed_settings(document, Settings(timeout=3.0, wall_budget=9.0, cache_dir="elsewhere")) == []
+    assert changed_settings(document, Settings()) == ["timeout"]
+
+
+def test_settings_of_another_version_are_refused() -> None:
+    with pytest.raises(EnvironmentFault, match="unheard_of"):
+        settings_of({"unheard_of": 1})
+
+
+@pytest.mark.parametrize("name", ["isolation", "require_isolation"])
+def test_a_level_that_does_not_exist_is_named(name: str) -> None:
+    with pytest.raises(UsageError, match=r"must be one of .*, not 'L9'\."):
+        Settings(**{name: "L9"})
+
+
+def test_an_empty_level_is_quoted() -> None:
+    with pytest.raises(UsageError, match=r"not ''\."):
+        Settings(isolation="")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, Settings
-from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.settings_reader import read_settings, user_file
 from codeflash_parallel.config.settings_table import INTEGER, NUMBER, PARALLEL, SWITCH, TEXT, TEXTS, key_of
+from codeflash_parallel.queue.queue_settings import read_queue_settings
 from codeflash_parallel.result.errors import UsageError
 
 #: Values of each kind: as text, as it is read, in TOML; and in TOML what is not of the kind.
@@ -211,3 +213,67 @@ def test_what_lies_above_the_repository_does_not_count(tmp_path: Path) -> None:
 def test_a_bad_file_is_refused(project: Path, content: bytes) -> None:
     (project / "pyproject.toml").write_bytes(content)
     assert code_of(read_settings, project, {}, {}).startswith("BAD_CONFIG")
+
+
+def write_user_file(folder: Path, *lines: str) -> Path:
+    path = folder / "codeflash-parallel" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path / "home")}
+
+
+@pytest.mark.parametrize("name", ["XDG_CONFIG_HOME", "HOME"])
+def test_the_user_s_file_is_read_below_the_project_and_above_the_defaults(project: Path, name: str) -> None:
+    folder = project / "home" / ("" if name == "XDG_CONFIG_HOME" else ".config")
+    own = write_user_file(folder, "seed = 1", "refine-top = 1", "refine-depth = 1")
+    theirs = write(project, "seed = 2", "refine-top = 2")
+    environment = {name: str(project / "home"), "CODEFLASH_PARALLEL_SEED": "3"}
+    found = read_settings(project, environment, {})
+    assert (found.settings.seed, found.settings.refine_top, found.settings.refine_depth) == (3, 2, 1)
+    assert found.sources["seed"] == "environment, CODEFLASH_PARALLEL_SEED"
+    assert found.sources["refine_top"] == str(theirs)
+    assert found.sources["refine_depth"] == str(own)
+    assert found.sources["timeout"] == "default"
+
+
+def test_the_user_s_file_may_hold_settings_of_the_queue(project: Path, user: dict[str, str]) -> None:
+    path = write_user_file(Path(user["HOME"], ".config"), "seed = 1", "[queue]", 'strategy = "fifo"')
+    assert read_settings(project, user, {}).settings.seed == 1
+    queue = read_queue_settings(project, user, {})
+    assert (queue.settings.strategy, queue.sources["strategy"]) == ("fifo", str(path))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["sed = 1"], "UNKNOWN_SETTING: {path}: unknown key 'sed'. Did you mean 'seed'?"),
+        (["seed = 'x'"], "BAD_SETTING: {path}: seed must be a whole number, not 'x'."),
+        (["[tool.codeflash-parallel]", "seed = 1"], "UNKNOWN_SETTING: {path}: unknown key 'tool'."),
+        (["queue = 3"], "BAD_CONFIG: {path}: queue must be a table."),
+        (["seed ="], "BAD_CONFIG: {path} cannot be read"),
+    ],
+)
+def test_a_wrong_user_s_file_is_refused(
+    project: Path, user: dict[str, str], lines: list[str], said: str
+) -> None:
+    path = write_user_file(Path(user["HOME"], ".config"), *lines)
+    read = read_queue_settings if lines == ["queue = 3"] else read_settings
+    assert code_of(read, project, user, {}).startswith(said.format(path=path))
+
+
+@pytest.mark.parametrize("environment", [{}, {"XDG_CONFIG_HOME": "relative"}, {"HOME": ""}])
+def test_there_is_no_user_s_file_without_a_home(environment: dict[str, str]) -> None:
+    assert user_file(environment) is None
+
+
+def test_a_file_that_changes_is_read_again(project: Path) -> None:
+    write(project, "seed = 1")
+    assert read_settings(project, {}, {}).settings.seed == 1
+    path = write(project, "seed = 2")
+    os.utime(path, ns=(1, 1))
+    assert read_settings(project, {}, {}).settings.seed == 2

@@ -18,9 +18,8 @@ from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
 from codeflash_parallel.cli.queue_support.command_base import figures_of, name_of, positive, span
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
-from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.settings_json import settings_document, settings_of
-from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_of, submitter_of
+from codeflash_parallel.config.settings import Settings, settings_document, settings_of
+from codeflash_parallel.config.user_context import RUN_OF, SUBMITTER, run_of, submitter_of
 from codeflash_parallel.process import host_lock
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.settings_json import settings_document
+from codeflash_parallel.config.settings import Settings, settings_document
 from codeflash_parallel.result.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.run.store.run_state import (

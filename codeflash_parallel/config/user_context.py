@@ -1,11 +1,13 @@
-"""Who hands jobs in, and for which run: one rule, for the command line and the library."""
+"""The user's folders (configuration, cache, queue), and the user's name as a submitter of jobs. Light."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
-from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 #: Names the submitter, for those who are several under one user.
 SUBMITTER = "CODEFLASH_PARALLEL_SUBMITTER"
@@ -14,6 +16,34 @@ RUN_OF = "CODEFLASH_PARALLEL_RUN_OF"
 
 #: Longest name of a submitter or run: it stands in tables and labels.
 MAX_NAME = 64
+
+
+def cache_root(settings: Settings) -> Path:
+    """Return where mirrors, slots and results are kept: the setting, or the user's cache directory.
+
+    Raises:
+        EnvironmentFault: `NO_CACHE`, the user has no home and names no cache.
+    """
+    try:
+        if settings.cache_dir:
+            path = Path(settings.cache_dir).expanduser().absolute()
+            return path.resolve() if ".." in path.parts else path  # what is not there cannot be left again
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # there is no home
+        hint = "Name a folder with --cache-dir, or set HOME."
+        raise EnvironmentFault("NO_CACHE", f"There is no place for a cache: {error}", hint) from error
+    return base / "codeflash-parallel"
+
+
+def queue_folder(settings: Settings) -> Path:
+    """Return where the evaluation queue is kept: the setting, or a folder of the cache.
+
+    Raises:
+        EnvironmentFault: `NO_CACHE`, as `cache_root`.
+    """
+    if settings.queue_dir:
+        return Path(settings.queue_dir).expanduser().absolute()
+    return cache_root(settings) / "queue"
 
 
 def why_not_name(text: str) -> str:
