@@ -8,7 +8,6 @@ With `--check` nothing is written; the exit code says whether the pages are what
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import json
 import re
@@ -21,7 +20,7 @@ from typing import Any
 from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
-from codeflash_parallel.cli.run_support.verdict_exit_codes import BY_VERDICT
+from codeflash_parallel.cli.run import BY_VERDICT
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, TABLE
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
@@ -81,6 +80,9 @@ _INTRODUCTION = """`codeflash-parallel COMMAND [OPTIONS]`, or `python -m codefla
 standard output, progress to standard error. `NO_COLOR` is honoured. The first Ctrl-C or SIGTERM ends a run in
 order, with a result that says `complete: false`; the second one ends it at once."""
 
+_COMMON = """Every command has these options. `--json` gives one document on standard output, also where the command fails
+([JSON](json.md)); where the place of the result is a file, errors are told on standard error, too."""
+
 _CHECK = """`check` has no race, hence no winner: it ends with `0` when at least one candidate is equivalent to the baseline
 (status `undecided`, code `NOT_RACED`), with `1` when none is."""
 
@@ -108,6 +110,8 @@ def commands() -> str:
         "_Made from the code by `docs/make_reference.py`._",
         _INTRODUCTION,
         _table_of(COMMANDS),
+        _COMMON,
+        table(("option", "meaning"), [_row(action) for action in make_parser("", "")._actions]),
     ]
     for name, what in COMMANDS.items():
         parts += [f"## {name}", what, *(_options(name) if name in LEAVES else _queue())]
@@ -143,15 +147,17 @@ def _options(name: str) -> Iterator[str]:
         yield _SELECTED
         yield f"It takes the options of [`run`](#run) without those of the race: {_not_taken(parser)}."
         return
-    described = {*SETTINGS, "help", *(QUEUE_SETTINGS if name == "serve" else ())}
+    common = {action.dest for action in make_parser("", "")._actions}
+    described = {*SETTINGS, *common, *(QUEUE_SETTINGS if name == "serve" else ())}
     own = [action for action in parser._actions if action.dest not in described]
-    rows = [(_spelled(action), (action.help or "").replace("%%", "%")) for action in own]
-    yield table(("option", "meaning"), rows)
+    rows = [_row(action) for action in own]
+    if rows:
+        yield table(("option", "meaning"), rows)
     taken = {action.dest for action in parser._actions}
-    settings = [f"`{row.flag}`" for name, row in SETTINGS.items() if name in taken]
-    if len(settings) == len(SETTINGS):
+    settings = [f"`{row.flag}`" for name, row in SETTINGS.items() if name in taken - common]
+    if len(taken & SETTINGS.keys()) == len(SETTINGS):
         yield "And an option for every [setting](#settings)."
-    else:
+    elif settings:
         yield f"And of the [settings](#settings): {', '.join(settings)}."
     if name == "serve":
         yield "And an option for every [setting of the queue](#settings-of-the-queue)."
@@ -160,9 +166,13 @@ def _options(name: str) -> Iterator[str]:
 def _not_taken(parser: argparse.ArgumentParser) -> str:
     """Return the options of `run` that another command does not take."""
     run = make_parser("run", "")
-    importlib.import_module("codeflash_parallel.cli.run").add_arguments(run)
+    find_command("run").add_arguments(run)
     taken = {action.dest for action in parser._actions}
     return ", ".join(f"`{action.option_strings[0]}`" for action in run._actions if action.dest not in taken)
+
+
+def _row(action: argparse.Action) -> tuple[str, str]:
+    return _spelled(action), (action.help or "").replace("%%", "%")
 
 
 def _spelled(action: argparse.Action) -> str:
@@ -196,7 +206,7 @@ def _settings(table_rows: Mapping[str, SettingColumns]) -> str:
 
 
 _QUEUE = """Several agents share one machine: they hand in, [`serve`](#serve) decides who is next and evaluates
-([how](../how-to/share_one_machine.md)). Every command takes `--json`; the answer is described in
+([how](../how-to/share_one_machine.md)). The answers of `--json` are described in
 [JSON](json.md#the-queue)."""
 
 _QUEUE_SETTINGS = f"""They stand under `[{QUEUE_TABLE}]` of the user's file, under `[tool.{TABLE}.{QUEUE_TABLE}]`, in the environment, and on the command line of
@@ -262,7 +272,7 @@ def exit_codes() -> str:
 
 
 def _causes(code: ExitCode) -> Iterator[str]:
-    yield from (f"verdict `{verdict.value}`" for verdict, its in BY_VERDICT.items() if its == code)
+    yield from (f"verdict `{verdict}`" for verdict, its in BY_VERDICT.items() if its == code)
     yield from (f"error family `{family}`" for family, its in BY_FAMILY.items() if its == code)
     yield from (f"error code `{name}`" for name, its in BY_SIGNAL.items() if its == code)
     if code is ExitCode.NOT_HELD:
@@ -307,7 +317,11 @@ def json_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_JSON = """`--output-format json` writes one document, whatever happens: also when the command line is wrong, the machine is
+_JSON = """`--json`, which is `--output-format json`, works on every command. `list` writes a list of runs, `show --candidate`
+a candidate, `apply`, `clean`, `doctor` and `serve` (when it is ready) an object of their own; what follows is the
+document of `run`, `check`, `resume` and `show`, and of every command outside of `queue` that fails.
+
+With `--json` a run writes one document, whatever happens: also when the command line is wrong, the machine is
 unfit, or the run is interrupted (exit codes 2, 3, 4, 130 and 143). Its JSON Schema ships with the package
 (`codeflash_parallel/report/schema.json`). Unknown fields are to be ignored: within major version 2 fields and
 codes are only added. The text is ASCII: control characters of candidates and tests are escaped.
@@ -330,8 +344,8 @@ _RENAMED_VALUES = (
 )
 
 _QUEUE_JSON = """Every `queue` command with `--json` writes one document of this form (schema:
-`codeflash_parallel/report/queue.schema.json`), a refusal included. `queue result` alone writes what `run` writes: the
-document of the job's run, or the scores that a command of yours printed. Unknown fields are to be ignored."""
+`codeflash_parallel/report/queue.schema.json`), a refusal included. `queue result` writes what `run` writes: the
+document of the job's run, or the scores that a command of yours printed; `queue metrics` writes its samples by name. Unknown fields are to be ignored."""
 
 _REFUSALS = "What is not taken ends with exit code `2`, or `4` where the machine is at fault."
 

@@ -1,6 +1,7 @@
-"""The command line: one file per command, options, output, exit codes and signals.
+"""The command line; a module has its commands in `COMMANDS`.
 
-Offers: `main.main` runs a command line; each command module offers `add_arguments` and `run`;
-`exit_codes.reporting_errors` turns errors into exit codes.
-Imports: Every room except `_runner`; its sub-rooms `run_support`, `doctor_checks`, `queue_support`.
+`run.py`: run, check, resume; `stored_runs.py`: apply, show, list, clean; `doctor.py`; `serve.py`; `queue/`.
+
+Offers: `main.main`, `run.report`, `output.Output`, `exit_codes.ExitCode`.
+Imports: every room.
 """

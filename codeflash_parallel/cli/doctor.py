@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from codeflash_parallel.cli.doctor_checks.interpreter_probe import PROBE_S, versions, why_not_warm
-from codeflash_parallel.cli.doctor_checks.queue_check import state_of_queue
 from codeflash_parallel.cli.exit_codes import ExitCode
+from codeflash_parallel.cli.options import SHARED, Command, add_settings
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.settings import SETTINGS, Settings
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, SettingsWithSources, read_settings
@@ -25,7 +26,20 @@ from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
 if TYPE_CHECKING:
-    from codeflash_parallel.cli.doctor_checks.race_check import RaceCheck
+    from codeflash_parallel.cli.doctor_race import RaceCheck
+
+#: A healthy interpreter answers in a fraction of a second.
+_PROBE_S = 30.0
+
+#: Prints versions; runs in every Python from 3.9 on.
+_VERSIONS = """
+import importlib.metadata as m, json, platform
+def v(n):
+    try: return m.version(n)
+    except m.PackageNotFoundError: return ""
+names = ("pytest", "pytest-xdist", "line_profiler")
+print(json.dumps(dict({n: v(n) for n in names}, python=platform.python_version())))
+"""
 
 #: Less than this is not enough for a mirror and slots of a middling project.
 _LEAST_FREE_BYTES = 1 << 30
@@ -40,10 +54,8 @@ class Finding:
     problem: str = ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `doctor`: every setting, to see where it would come from."""
-    from codeflash_parallel.cli.options import SHARED, add_output, add_settings
-
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add every setting, to see where it would come from."""
     parser.add_argument(
         "--race",
         action="store_true",
@@ -51,22 +63,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "need here?",
     )
     add_settings(parser, (row for row in SETTINGS.values() if row not in SHARED))
-    add_output(parser)
 
 
-def run(args: argparse.Namespace, output: Output) -> int:
+def _doctor(args: argparse.Namespace, output: Output) -> int:
     """Look at everything a run needs; return 4 when something keeps runs from working."""
     project = Path(args.project)
     configured = read_settings(project, os.environ, vars(args))
     rules = read_queue_settings(project, os.environ, {})
     findings = list(_findings(project, configured.settings))
-    raced, failed = _race(project, configured.settings, findings, output) if args.race else ((), ())
-    findings += failed
+    raced: RaceCheck | None = None
+    if args.race:
+        try:
+            raced = _race(project, configured.settings, findings, output)
+        except EnvironmentFault as error:
+            findings.append(Finding(name="race", value="", problem=str(error)))
     if output.form == Format.TEXT:
         output.write_report(lambda stream: _print(findings, configured, rules, raced, stream))
     else:
         output.write_values(_data(findings, configured, rules, raced))
     return ExitCode.UNFIT if any(finding.problem for finding in findings) else ExitCode.OK
+
+
+COMMANDS = {"doctor": Command(_add_arguments, _doctor)}
 
 
 def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
@@ -81,61 +99,72 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield from _machine(settings)
     yield from _cache(cache_root(settings))
     yield _quiet()
-    queue, problem = state_of_queue(settings)
-    yield Finding(name="queue", value=queue, problem=problem)
+    yield _queue(settings)
 
 
-def _race(
-    project: Path, settings: Settings, findings: list[Finding], output: Output
-) -> tuple[tuple[RaceCheck, ...], tuple[Finding, ...]]:
-    """Return what a race of identical code tells, or why there was none."""
-    from codeflash_parallel.cli.doctor_checks.race_check import check_race
+def _race(project: Path, settings: Settings, findings: list[Finding], output: Output) -> RaceCheck | None:
+    """Return what a race of identical code tells; `None` where something else is to be done first."""
+    from codeflash_parallel.cli.doctor_race import check_race
     from codeflash_parallel.config.user_context import cache_root
+
+    if any(finding.problem for finding in findings):
+        findings.append(Finding(name="race", value="not tried: something else is to be done first"))
+        return None
+    _, interpreter = _project_and_interpreter(project, settings)
+    return check_race(settings, interpreter, cache_root(settings), output)
+
+
+def _project_and_interpreter(project: Path, settings: Settings) -> tuple[Path, Path]:
     from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
     from codeflash_parallel.workspace.git.repository import find_repository
 
-    if any(finding.problem for finding in findings):
-        return (), (Finding(name="race", value="not tried: something else is to be done first"),)
     repository = find_repository(project)
     folder = repository.root / repository.project
-    interpreter = choose_interpreter(settings.python, folder, repository.root)
+    return folder, choose_interpreter(settings.python, folder, repository.root)
+
+
+def _queue(settings: Settings) -> Finding:
+    """Say where the queue is and what serves it; nothing is made there."""
+    from codeflash_parallel.config.user_context import queue_folder
+    from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+
     try:
-        return (check_race(settings, interpreter, cache_root(settings), output),), ()
-    except EnvironmentFault as error:
-        return (), (Finding(name="race", value="", problem=str(error)),)
+        folder = queue_folder(settings)
+        with EvalQueueClient(folder) as client:
+            daemon = client.daemon
+    except CodeflashParallelError as error:
+        return Finding(name="queue", value="", problem=str(error))
+    if daemon is None:
+        return Finding(name="queue", value=f"{folder}, no daemon is running")
+    busy = f"{daemon.slots_busy} of {daemon.slots} slots busy"
+    return Finding(name="queue", value=f"{folder}, served by process {daemon.pid}, {busy}")
 
 
 def _git() -> Finding:
     git = shutil.which("git")
     if git is None:
         return Finding(name="git", value="", problem="Install git.")
-    done = subprocess.run([git, "version"], capture_output=True, text=True, check=False, timeout=PROBE_S)
+    done = subprocess.run([git, "version"], capture_output=True, text=True, check=False, timeout=_PROBE_S)
     return Finding(name="git", value=done.stdout.strip().removeprefix("git version "))
 
 
 def _project(project: Path, settings: Settings) -> Iterator[Finding]:
-    from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
     from codeflash_parallel.workspace.git.repository import find_repository
 
     try:
-        repository = find_repository(project)
-        folder = repository.root / repository.project
-        yield Finding(name="repository", value=str(repository.root))
+        yield Finding(name="repository", value=str(find_repository(project).root))
+        folder, interpreter = _project_and_interpreter(project, settings)
         yield Finding(name="project", value=str(folder))
-        interpreter = choose_interpreter(settings.python, folder, repository.root)
         yield from _interpreter(interpreter)
-        yield _warm_servers(interpreter, settings)
         yield from _isolation(interpreter, settings)
     except CodeflashParallelError as error:
         yield Finding(name="project", value=str(project), problem=str(error))
 
 
 def _interpreter(interpreter: Path) -> Iterator[Finding]:
-    has = versions(interpreter)
-    if not has:
-        yield Finding(
-            name="interpreter", value=str(interpreter), problem="It does not run; name another, --python."
-        )
+    if not (has := _versions(interpreter)):
+        problem = "It does not run; name another, --python."
+        yield Finding(name="interpreter", value=str(interpreter), problem=problem)
         return
     yield Finding(name="interpreter", value=f"{interpreter}, Python {has['python']}")
     missing = "" if has["pytest"] else f"Install pytest there: {interpreter} -m pip install pytest"
@@ -146,13 +175,14 @@ def _interpreter(interpreter: Path) -> Iterator[Finding]:
     )
 
 
-def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
-    """Say whether checks can be forked from a template; where not, runs are slower and as right."""
-    if settings.new_process:
-        return Finding(name="warm servers", value="switched off: every check is a new process")
-    why = why_not_warm(interpreter)
-    value = f"not here, {why}: every check is a new process" if why else "possible"
-    return Finding(name="warm servers", value=value)
+def _versions(interpreter: Path) -> dict[str, str]:
+    """Return the versions of an interpreter and of what is used there, empty: missing; no entry: it fails."""
+    argv = [str(interpreter), "-c", _VERSIONS]
+    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+        done = subprocess.run(argv, cwd="/", capture_output=True, check=False, timeout=_PROBE_S)
+        found: dict[str, str] = json.loads(done.stdout)
+        return found
+    return {}
 
 
 def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
@@ -223,36 +253,32 @@ def _at_once(asked: Parallel, fits: int) -> Finding:
 
 def _cache(cache: Path) -> Iterator[Finding]:
     """Say whether the cache can be written, and how slots in it get their files, by trying it there."""
+    from codeflash_parallel.workspace.slot.tree_copy import SlotKind, clones_work
+
     existing = next(place for place in (cache, *cache.parents) if os.access(place, os.F_OK))
     try:
         free = shutil.disk_usage(existing).free
         with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-", dir=existing) as scratch:
-            kinds = _kinds(Path(scratch))
+            slots = SlotKind.REFLINK if clones_work(Path(scratch)) else SlotKind.WORKTREE
     except OSError as error:
         problem = f"{existing} cannot be written ({error.strerror}); name another with --cache-dir."
         yield Finding(name="cache", value=str(cache), problem=problem)
         return
     full = "Free some space, or name another with --cache-dir." if free < _LEAST_FREE_BYTES else ""
     yield Finding(name="cache", value=f"{cache}, {free / 2**30:.1f} GiB free", problem=full)
-    yield Finding(name="slots", value=kinds)
-
-
-def _kinds(scratch: Path) -> str:
-    from codeflash_parallel.workspace.slot.tree_copy import SlotKind, clones_work
-
-    return SlotKind.REFLINK if clones_work(scratch) else SlotKind.WORKTREE
+    yield Finding(name="slots", value=slots)
 
 
 def _data(
     findings: list[Finding],
     configured: SettingsWithSources[Any],
     rules: SettingsWithSources[Any],
-    raced: tuple[RaceCheck, ...],
+    raced: RaceCheck | None,
 ) -> dict[str, Any]:
     return {
         "fit": not any(finding.problem for finding in findings),
         "findings": [asdict(finding) for finding in findings],
-        "race": [asdict(one) for one in raced],
+        "race": [asdict(raced)] if raced is not None else [],
         "settings": _settings_data(configured),
         "queue": _settings_data(rules),
     }
@@ -267,7 +293,7 @@ def _print(
     findings: list[Finding],
     configured: SettingsWithSources[Any],
     rules: SettingsWithSources[Any],
-    raced: tuple[RaceCheck, ...],
+    raced: RaceCheck | None,
     stream: TextIO,
 ) -> None:
     from codeflash_parallel.report.terminal.console import make_console, print_rows
@@ -276,8 +302,8 @@ def _print(
     to_do = "to do" if any(f.problem for f in findings) else ""
     print_rows(("doctor", "found", to_do), [(f.name, f.value, f.problem) for f in findings], console)
     console.print()
-    for one in raced:
-        print_rows(("race", one.work), one.rows(), console)
+    if raced is not None:
+        print_rows(("race", raced.work), raced.rows(), console)
         console.print()
     rows = [
         (prefix + key_of(name), _shown(getattr(table.settings, name)), source)

@@ -1,15 +1,15 @@
-"""Exit codes, and the one place where whatever went wrong becomes one."""
+"""Exit codes, the one place where an exception becomes one, and signals."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 from codeflash_parallel.cli.output import Output, drop_stdout, last_value
 from codeflash_parallel.process.resource_shortage import shortage_of
@@ -40,18 +40,16 @@ class ExitCode(IntEnum):
 
 
 BY_FAMILY = MappingProxyType(
-    {
-        "usage": ExitCode.USAGE,
-        "internal": ExitCode.INTERNAL,
-        "environment": ExitCode.UNFIT,
-    }
+    {"usage": ExitCode.USAGE, "internal": ExitCode.INTERNAL, "environment": ExitCode.UNFIT}
 )
 
 BY_SIGNAL = MappingProxyType({"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED})
 
-
-#: What needs no memory to be said.
+#: Message that needs no memory.
 _LAST_WORDS = b"error: There is no memory left for the evaluator.\n"
+
+#: Makes the cursor visible again: a live board hides it.
+_SHOW_CURSOR = "\x1b[?25h"
 
 
 class SignalInterrupt(CodeflashParallelError):  # noqa: N818 - a state, not an error
@@ -69,7 +67,7 @@ class SignalInterrupt(CodeflashParallelError):  # noqa: N818 - a state, not an e
 
 
 class CommandExit:
-    """How the command ends; set inside `reporting_errors`.
+    """The exit code of the command; set inside `reporting_errors`.
 
     No dataclass: `--help` would load what those are made with, half of what it takes.
     """
@@ -90,18 +88,11 @@ def reporting_errors(output: Output, arguments: Sequence[str]) -> Iterator[Comma
     try:
         yield ending
     except BrokenPipeError:
-        drop_stdout()  # whoever read the result has seen enough of it
-    except SystemExit as error:
+        drop_stdout()  # the reader has seen enough
+    except SystemExit as error:  # a parser's, after its help
         ending.code = error.code if isinstance(error.code, int) else ExitCode.OK
-    except KeyboardInterrupt:
-        ending.code = _report(output, SignalInterrupt("SIGINT"))
-    except CodeflashParallelError as error:
-        logged = error if error.exit_code != ExitCode.INTERNAL else _with_log(error, arguments)
-        ending.code = _report(output, logged)
-    except BaseExceptionGroup as group:
-        ending.code = _report(output, _chosen(group, arguments))
-    except Exception as error:  # noqa: BLE001 - the last line of defence: whatever this is, it is our defect
-        ending.code = _report(output, shortage_of(error) or _with_log(error, arguments))
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - the last line of defence
+        ending.code = _report(output, _shown_error(error, arguments))
 
 
 def _report(output: Output, error: CodeflashParallelError) -> int:
@@ -115,30 +106,31 @@ def _report(output: Output, error: CodeflashParallelError) -> int:
     return BY_SIGNAL.get(error.code, ExitCode(error.exit_code))
 
 
-def _chosen(group: BaseExceptionGroup[BaseException], arguments: Sequence[str]) -> CodeflashParallelError:
-    """Return the one error of a task group that a user should see: an interrupt, one of ours, or a defect."""
-    if group.subgroup(KeyboardInterrupt) is not None:
+def _shown_error(error: BaseException, arguments: Sequence[str]) -> CodeflashParallelError:
+    """Return the one error that a user should see: an interrupt, an expected one of ours, or a defect."""
+    leaves = [shortage_of(leaf) or leaf for leaf in _leaves(error)]
+    if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return SignalInterrupt("SIGINT")
-    leaves = [shortage_of(error) or error for error in _leaves(group)]
-    ours = [error for error in leaves if isinstance(error, CodeflashParallelError)]
-    expected = [error for error in ours if error.exit_code != ExitCode.INTERNAL]
-    return expected[0] if expected and len(ours) == len(leaves) else _with_log(group, arguments)
+    ours = [leaf for leaf in leaves if isinstance(leaf, CodeflashParallelError)]
+    expected = [leaf for leaf in ours if leaf.exit_code != ExitCode.INTERNAL]
+    if expected and len(ours) == len(leaves):
+        return expected[0]
+    return _with_log(error, arguments)
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
 
 
 def _with_log(error: BaseException, arguments: Sequence[str]) -> InternalError:
     """Return an error of ours that names a file with everything worth a report."""
-    code = error.code if isinstance(error, CodeflashParallelError) else "UNEXPECTED"
-    message = (
-        error.message if isinstance(error, CodeflashParallelError) else f"{type(error).__name__}: {error}"
-    )
+    code, message = "UNEXPECTED", f"{type(error).__name__}: {error}"
+    if isinstance(error, CodeflashParallelError):
+        code, message = error.code, error.message
     path = _write_log(error, arguments)
     hint = f"This is a defect of codeflash-parallel; please report it with {path}." if path else ""
     return InternalError(code, message, hint)
@@ -162,16 +154,67 @@ def _write_log(error: BaseException, arguments: Sequence[str]) -> Path | None:
 
 
 def _log_folders(arguments: Sequence[str]) -> Iterator[Path]:
-    """Yield the cache's folder of logs without reading settings, which may be what is wrong."""
-    named = last_value(arguments, "--cache-dir") or os.environ.get("CODEFLASH_PARALLEL_CACHE_DIR")
-    with suppress(RuntimeError):  # a user without a home has no cache unless one is named
-        yield Path(named or _cache()) / "logs"
+    """Yield the cache's folder of logs; no file of settings is read, which may be what is wrong."""
+    from codeflash_parallel.config.settings import Settings
+    from codeflash_parallel.config.user_context import cache_root
+
+    named = last_value(arguments, "--cache-dir") or os.environ.get("CODEFLASH_PARALLEL_CACHE_DIR", "")
+    with suppress(CodeflashParallelError):  # a user without a home has no cache unless one is named
+        yield cache_root(Settings(cache_dir=named)) / "logs"
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "codeflash-parallel"
+class Interrupts:
+    """Receive signals on the main thread. Invariant: only the first one is passed on.
+
+    Args:
+        output: where the document goes when there is no time for a result.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.received = ""
+        self._output = output
+        self._end: Callable[[str], object] | None = None
+
+    def passed_to(self, end: Callable[[str], object]) -> None:
+        """Call `end` with the signal's name from now on, instead of raising where the program stands."""
+        self._end = end
+
+    def come_too_late(self) -> None:
+        """Let the next signal change nothing: there is a result. One more still ends the process at once."""
+        self._end = lambda _name: None
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
+        name = signal.Signals(number).name
+        if self.received:
+            self._leave(name)
+        self.received = name
+        if self._end is None:
+            raise SignalInterrupt(name)
+        self._end(name)
+
+    def _leave(self, name: str) -> None:
+        """End the process at once; what is left behind is removed by the next start."""
+        with suppress(Exception):  # the handler may have interrupted a write to the same stream
+            self._output.write_error(SignalInterrupt(name))
+            if sys.stderr.isatty():
+                sys.stderr.write(_SHOW_CURSOR)
+                sys.stderr.flush()
+        os._exit(BY_SIGNAL[name])
 
 
-def signal_name(number: int) -> str:
-    """Return the name of a signal."""
-    return signal.Signals(number).name
+@contextmanager
+def handling_signals(output: Output) -> Iterator[Interrupts]:
+    """Receive SIGINT and SIGTERM while the block runs, and ignore them from its end on.
+
+    By then the result is written. The interpreter's own handlers would end the process between its last word
+    and its exit, with another status than the one that belongs to its document.
+    """
+    interrupts = Interrupts(output)
+    for name in BY_SIGNAL:
+        signal.signal(signal.Signals[name], interrupts)
+    try:
+        yield interrupts
+    finally:
+        for name in BY_SIGNAL:
+            signal.signal(signal.Signals[name], signal.SIG_IGN)

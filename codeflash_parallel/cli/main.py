@@ -8,14 +8,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import TextIO
+from types import MappingProxyType
+from typing import Any
 
 from codeflash_parallel.cli.exit_codes import ExitCode, reporting_errors
 from codeflash_parallel.cli.output import Output, say
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
-#: Name of a command → what it does. Each is a module of this package with `add_arguments` and `run`.
+#: Name of a command → what it does.
 COMMANDS = MappingProxyType(
     {
         "run": "Check, race and profile candidates; say which is the fastest that is still correct.",
@@ -31,7 +31,7 @@ COMMANDS = MappingProxyType(
     }
 )
 
-#: The same for `queue`; each is a module of the package `queue`.
+#: The same for `queue`; each is a module of the package `cli.queue`.
 QUEUE_COMMANDS = MappingProxyType(
     {
         "queue submit": "Hand in candidates; say at once which job that is, its position and why it waits.",
@@ -51,6 +51,16 @@ QUEUE_COMMANDS = MappingProxyType(
 #: Every command that has options of its own.
 LEAVES = MappingProxyType({n: w for n, w in COMMANDS.items() if n != "queue"} | QUEUE_COMMANDS)
 
+#: Module → the commands in its `COMMANDS`.
+_MODULES = MappingProxyType(
+    {
+        "run": ("run", "check", "resume"),
+        "stored_runs": ("apply", "show", "list", "clean"),
+        "serve": ("serve",),
+        "doctor": ("doctor",),
+    }
+)
+
 _PROGRAM = "codeflash-parallel"
 
 
@@ -61,11 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _make_streams_safe()
     output = _output_for(arguments)
     with reporting_errors(output, arguments) as ending:
-        try:
-            ending.code = _dispatch(arguments, output)
-        except SystemExit as leaving:  # a parser's, after its help
-            ending.code = leaving.code if isinstance(leaving.code, int) else ExitCode.OK
-        output.flush()  # a closed pipe or a full disk is noticed here and not when the interpreter exits
+        ending.code = _dispatch(arguments, output)
+        say("")  # a closed pipe or a full disk is noticed here and not when the interpreter exits
     return int(ending.code)
 
 
@@ -83,36 +90,21 @@ def _output_for(arguments: Sequence[str]) -> Output:
 def _dispatch(arguments: Sequence[str], output: Output) -> int:
     if sys.platform != "linux":
         raise EnvironmentFault("NOT_LINUX", f"{_PROGRAM} runs on Linux only, not on {sys.platform}.")
-    match arguments:
-        case []:
-            sys.stderr.write(_help())
-            return ExitCode.USAGE
-        case ["-h" | "--help", *_]:
-            say(_help())
-            return ExitCode.OK
-        case ["--version", *_]:
-            say(f"{_PROGRAM} {_version()}\n")
-            return ExitCode.OK
-        case ["queue", *rest]:
-            return _dispatch_queue(rest, output)
-        case [name, *rest]:
-            return _run_command(name, rest, output)
-        case _:  # pragma: no cover - the patterns above are complete, the type checker cannot see it
-            raise AssertionError(arguments)
+    group = "queue" if arguments[:1] == ["queue"] else ""
+    rest = arguments[1:] if group else arguments
+    help_text = _queue_help if group else _help
+    if not rest:
+        sys.stderr.write(help_text())
+        return ExitCode.USAGE
+    if rest[0] in {"-h", "--help"}:
+        say(help_text())
+        return ExitCode.OK
+    if rest[0] == "--version" and not group:
+        from codeflash_parallel import __version__
 
-
-def _dispatch_queue(arguments: Sequence[str], output: Output) -> int:
-    match arguments:
-        case []:
-            sys.stderr.write(_queue_help())
-            return ExitCode.USAGE
-        case ["-h" | "--help", *_]:
-            say(_queue_help())
-            return ExitCode.OK
-        case [name, *rest]:
-            return _run_command(f"queue {name}", rest, output)
-        case _:  # pragma: no cover - the patterns above are complete, the type checker cannot see it
-            raise AssertionError(arguments)
+        say(f"{_PROGRAM} {__version__}\n")
+        return ExitCode.OK
+    return _run_command(f"{group} {rest[0]}".strip(), rest[1:], output)
 
 
 def _run_command(name: str, arguments: Sequence[str], output: Output) -> int:
@@ -127,9 +119,11 @@ def _run_command(name: str, arguments: Sequence[str], output: Output) -> int:
     return code
 
 
-def find_command(name: str) -> ModuleType:
-    """Return the module of a command: its `add_arguments` and `run`."""
-    return importlib.import_module(f"codeflash_parallel.cli.{name.replace(' ', '.')}")
+def find_command(name: str) -> Any:
+    """Return a command: something with `add_arguments` and `run`."""
+    place = next((place for place, names in _MODULES.items() if name in names), name.replace(" ", "."))
+    module = importlib.import_module(f"codeflash_parallel.cli.{place}")
+    return getattr(module, "COMMANDS", {}).get(name, module)
 
 
 def _unknown(name: str) -> UsageError:
@@ -165,12 +159,6 @@ def _listed(commands: Mapping[str, str]) -> str:
     return "\n".join(f"  {name:<{width}}  {what}" for name, what in commands.items())
 
 
-def _version() -> str:
-    from codeflash_parallel import __version__
-
-    return __version__
-
-
 def _give_missing_streams() -> None:
     """Let what is said to a closed stream go nowhere, and no file of ours get a closed stream's number."""
     for number in (0, 1, 2):
@@ -178,12 +166,9 @@ def _give_missing_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
-    sys.stdout = sys.stdout or _nowhere()
-    sys.stderr = sys.stderr or _nowhere()
-
-
-def _nowhere() -> TextIO:
-    return Path(os.devnull).open("w", encoding="utf-8")
+    if sys.stdout is None or sys.stderr is None:
+        nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end of the process
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
 
 
 def _make_streams_safe() -> None:

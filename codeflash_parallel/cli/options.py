@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from codeflash_parallel.candidates.input.sources import CandidateSource
-from codeflash_parallel.cli.output import Format, say
+from codeflash_parallel.cli.output import Format, Output, say
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
 from codeflash_parallel.result.errors import UsageError
@@ -37,6 +37,13 @@ def _columns() -> int:
 
 #: How wide what is no terminal is.
 _COLUMNS = 80
+
+
+class Command(NamedTuple):
+    """A command: a function that adds its options, and one that does it and returns its exit code."""
+
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, Output], int]
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,7 +79,7 @@ def opposite_of(flag: str) -> str:
 
 
 def make_parser(name: str, description: str) -> Parser:
-    """Return a parser with what every command understands."""
+    """Return a parser with the options that every command has."""
     parser = Parser(
         prog=f"codeflash-parallel {name}",
         description=description,
@@ -83,6 +90,7 @@ def make_parser(name: str, description: str) -> Parser:
         "--project", metavar="DIR", default=".", help="Folder of the project. Default: the current one."
     )
     add_settings(parser, SHARED)
+    _add_output(parser)
     return parser
 
 
@@ -148,31 +156,15 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the result goes and in which form."""
-    group = parser.add_argument_group("output")
-    _add_format(group)
-    _add_place(group)
-
-
-def add_output_or_json(parser: argparse.ArgumentParser) -> None:
-    """Add the same and `--json`; who gives both says one thing twice, or two that contradict each other."""
+def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     form = group.add_mutually_exclusive_group()
-    _add_format(form)
-    form.add_argument("--json", action="store_true", help="The same as --output-format json.")
-    _add_place(group)
-
-
-def _add_format(group: argparse._ActionsContainer) -> None:
-    group.add_argument(
+    form.add_argument(
         "--output-format",
         choices=[form.value for form in Format],
         help="Form of the result on standard output. Default: text.",
     )
-
-
-def _add_place(group: argparse._ActionsContainer) -> None:
+    form.add_argument("--json", action="store_true", help="The same as --output-format json.")
     group.add_argument(
         "--output",
         metavar="PATH",

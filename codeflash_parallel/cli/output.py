@@ -51,12 +51,14 @@ class Output:
     @classmethod
     def found_in(cls, arguments: Sequence[str]) -> Output:
         """Find the output options in a command line that may otherwise be wrong."""
-        form = Format.JSON.value if _asks_for_json(arguments) else last_value(arguments, "--output-format")
+        # What comes after `--` is not ours.
+        ours = arguments[: arguments.index("--") if "--" in arguments else None]
+        form = Format.JSON.value if "--json" in ours else last_value(ours, "--output-format")
         known = form in [known.value for known in Format]
-        return cls(Format(form) if known else Format.TEXT, last_value(arguments, "--output"))
+        return cls(Format(form) if known else Format.TEXT, last_value(ours, "--output"))
 
     def must_be_writable(self) -> None:
-        """Look whether the place of the result can probably be written.
+        """Check that the place of the result can probably be written.
 
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
@@ -73,7 +75,11 @@ class Output:
         from codeflash_parallel.report.json_lines import JsonLines
 
         if self._events is None:
-            self._file = self._opened()
+            self._file = None
+            if self._path is not None:
+                with _writing_to(self._path):
+                    self._path.parent.mkdir(parents=True, exist_ok=True)
+                    self._file = self._path.open("w", encoding="utf-8")
             self._events = JsonLines(self._file or sys.stdout)
         return self._events
 
@@ -86,12 +92,13 @@ class Output:
         if self._written:
             return
         if self.form == Format.JSONL:
-            with self._place():
+            with _writing_to(self._path):
                 self.events().finish(data)
-                self._close()
+                if self._file is not None:
+                    self._file.close()
+            self._written = True
         else:
             self.write_values(data)
-        self._written = True
 
     def write_values(self, data: Any) -> None:
         """Write JSON values as the result: one document, or one line where lines were asked for.
@@ -113,7 +120,7 @@ class Output:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
         if self._path is None:
-            with self._place():
+            with _writing_to(None):
                 draw(sys.stdout)
                 sys.stdout.flush()
         else:
@@ -129,45 +136,20 @@ class Output:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
         if self._path is None:
-            with self._place():
-                sys.stdout.write(text)
-                sys.stdout.flush()
+            say(text)
         else:
             write_file(self._path, text)
-
-    def flush(self) -> None:
-        """Write what the standard output still holds back.
-
-        Raises:
-            EnvironmentFault: `OUTPUT_UNWRITABLE`.
-            BrokenPipeError: whoever read it has seen enough.
-        """
-        say("")
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Write to the place of the result; tell of one that takes nothing more, as a full disk."""
-        if self._path is None:
-            with _standard_output():
-                yield
-            return
-        try:
-            yield
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
 
     def write_error(self, error: CodeflashParallelError) -> None:
         """Write the document of a run that failed.
 
         A message goes to standard error in the form for people, and where the document goes to a file.
         """
-        had_file = self._path is not None
-        is_of_place = error.code == _UNWRITABLE
-        nowhere = is_of_place and not had_file
+        had_file, is_of_place = self._path is not None, error.code == _UNWRITABLE
         # That the file cannot be written is said when it is tried for the document.
         if self.form == Format.TEXT or had_file != is_of_place:
             print_error(error)
-        if self.form == Format.TEXT or nowhere or self._has_written(error):
+        if self.form == Format.TEXT or (is_of_place and not had_file) or self._has_written(error):
             return
         self._path = self._events = None  # the document still has to be somewhere
         if had_file:
@@ -190,41 +172,45 @@ class Output:
 
         self.write_document(error_document(error))
 
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
-    def _opened(self) -> TextIO | None:
-        if self._path is None:
-            return None
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)  # as for a file that is written whole
-            return self._path.open("w", encoding="utf-8")
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
+@contextmanager
+def _writing_to(path: Path | None) -> Iterator[None]:
+    """Report a place that takes nothing more, as a full disk; `None`: the standard output.
+
+    Raises:
+        EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        BrokenPipeError: the reader of the standard output has seen enough.
+    """
+    try:
+        yield
+    except OSError as error:
+        if path is None:
+            if isinstance(error, BrokenPipeError):
+                raise
+            drop_stdout()
+        place = path or "The standard output"
+        raise EnvironmentFault(_UNWRITABLE, f"{place} cannot be written: {error.strerror}.") from error
 
 
 def must_be_writable(path: Path) -> None:
-    """Look, before hours are spent, whether a file can probably be written; nothing is made.
+    """Check, before hours are spent, that a file can probably be written; nothing is made.
 
     Raises:
         EnvironmentFault: `OUTPUT_UNWRITABLE`.
     """
-    try:
-        _look_at(path.absolute())
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _look_at(path: Path) -> None:
-    there = next(place for place in (path, *path.parents) if place.exists())
-    if there == path and path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if there != path and not there.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    # A file is put in the place of the old one; a pipe or a device is written to.
-    if not os.access(path.parent if path.is_file() else there, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    with _writing_to(path):
+        whole = path.absolute()
+        there = next(place for place in (whole, *whole.parents) if place.exists())
+        number = 0
+        if there == whole and whole.is_dir():
+            number = errno.EISDIR
+        elif there != whole and not there.is_dir():
+            number = errno.ENOTDIR
+        # A file is put in the place of the old one; a pipe or a device is written to.
+        elif not os.access(whole.parent if whole.is_file() else there, os.W_OK):
+            number = errno.EACCES
+        if number:
+            raise OSError(number, os.strerror(number))
 
 
 def write_file(path: Path, text: str) -> None:
@@ -235,13 +221,11 @@ def write_file(path: Path, text: str) -> None:
     """
     from codeflash_parallel.process.atomic_file import write_atomically
 
-    try:
+    with _writing_to(path):
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
         else:
             write_atomically(path.resolve(), text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def print_error(error: CodeflashParallelError) -> None:
@@ -249,39 +233,23 @@ def print_error(error: CodeflashParallelError) -> None:
     from codeflash_parallel.result.safe_text import one_line
 
     try:
-        sys.stderr.write(f"error: {one_line(error.message)}\n")
-        if error.hint:
-            sys.stderr.write(f"  {one_line(error.hint)}\n")
+        hint = f"  {one_line(error.hint)}\n" if error.hint else ""
+        sys.stderr.write(f"error: {one_line(error.message)}\n{hint}")
         sys.stderr.flush()
     except OSError:  # a closed standard error must not hide the exit code, nor make the interpreter's own
         _drop(sys.stderr)
 
 
 def say(text: str) -> None:
-    """Write text to the standard output, whatever the place of the result is.
+    """Write text to the standard output, whatever the place of the result is; no text: what it holds back.
 
     Raises:
         EnvironmentFault: `OUTPUT_UNWRITABLE`.
-        BrokenPipeError: whoever read it has seen enough.
+        BrokenPipeError: the reader has seen enough.
     """
-    with _standard_output():
+    with _writing_to(None):
         sys.stdout.write(text)
         sys.stdout.flush()
-
-
-@contextmanager
-def _standard_output() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        drop_stdout()
-        raise _unwritable("The standard output", error) from error
-
-
-def _unwritable(place: Path | str, error: OSError) -> EnvironmentFault:
-    return EnvironmentFault(_UNWRITABLE, f"{place} cannot be written: {error.strerror}.")
 
 
 def drop_stdout() -> None:
@@ -292,11 +260,6 @@ def drop_stdout() -> None:
 def _drop(stream: TextIO) -> None:
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _asks_for_json(arguments: Sequence[str]) -> bool:
-    """Look for the short spelling; what comes after `--` is somebody else's."""
-    return "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
 
 
 def last_value(arguments: Sequence[str], option: str) -> str:

@@ -1,15 +1,325 @@
-"""`run`: check, race and profile candidates. Its options are the settings of `config.settings`."""
+"""`run`, `check` and `resume`: evaluate candidates and report. Their options are the settings of a run."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TextIO
 
-from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.run_support.evaluation import add_arguments, evaluate
+from codeflash_parallel.candidates.input.sources import read_submissions
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.exit_codes import (
+    BY_FAMILY,
+    BY_SIGNAL,
+    ExitCode,
+    Interrupts,
+    SignalInterrupt,
+    handling_signals,
+)
+from codeflash_parallel.cli.options import Command
+from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
+from codeflash_parallel.cli.stored_runs import add_run, find_places
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.settings_table import SettingColumns, SettingGroup
+from codeflash_parallel.result.errors import UsageError
 
-__all__ = ["add_arguments", "run"]
+if TYPE_CHECKING:
+    from codeflash_parallel.config.settings import Settings
+    from codeflash_parallel.result.events import Event, Observer
+    from codeflash_parallel.result.result_model import RunResult
+    from codeflash_parallel.run.evaluator import Evaluator
+    from codeflash_parallel.run.providers.providers import Providers
+
+#: Verdict → exit code; by value, for most commands end without a verdict and do not load the codes.
+BY_VERDICT = MappingProxyType(
+    {
+        "winner": ExitCode.OK,
+        "tie": ExitCode.OK,
+        "checked": ExitCode.OK,
+        "nothing_faster": ExitCode.NO_WINNER,
+        "none_correct": ExitCode.NO_WINNER,
+        "suspect": ExitCode.NO_WINNER,
+        "budget_too_small": ExitCode.UNFIT,
+        "too_noisy": ExitCode.UNFIT,
+    }
+)
+
+#: Settings of a stored run that may be changed: they change no verdict.
+_CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
 
 
-def run(args: argparse.Namespace, output: Output) -> int:
+# --- options ---------------------------------------------------------------------------------------------
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_evaluation(parser, settings=SETTINGS.values(), providers=("repairer", "refiner"))
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    """Add every option of an evaluation without a race: what would be ignored is refused."""
+    settings = [row for row in SETTINGS.values() if row.group != SettingGroup.RACE]
+    _add_evaluation(parser, settings=settings, providers=("repairer",))
+
+
+def _add_evaluation(
+    parser: argparse.ArgumentParser, *, settings: Iterable[SettingColumns], providers: Sequence[str]
+) -> None:
+    parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
+    options.add_candidates(parser)
+    group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
+    options.add_settings(group, (row for row in settings if row not in options.SHARED))
+    options.add_providers(parser, providers)
+    options.add_reports(parser)
+
+
+def _add_resume(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    group = parser.add_argument_group("settings", "All others are those of the run.")
+    options.add_settings(group, _CHANGEABLE.values())
+    options.add_providers(parser, ("repairer", "refiner"))
+    options.add_reports(parser)
+
+
+# --- commands --------------------------------------------------------------------------------------------
+
+
+def _run(args: argparse.Namespace, output: Output) -> int:
     """Evaluate candidates; return 0 if there is a winner or a tie."""
-    return evaluate(args, output, "race")
+    return _evaluate(args, output, "race")
+
+
+def _check(args: argparse.Namespace, output: Output) -> int:
+    """Evaluate candidates without a race; return 0 if at least one is equivalent to the baseline."""
+    return _evaluate(args, output, "check")
+
+
+def _evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
+    with handling_signals(output) as interrupts:
+        settings = read_settings(Path(args.project), os.environ, vars(args)).settings
+        if not args.sources:
+            hint = "Give --candidates PATH or --candidate REF."
+            raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
+        submissions = read_submissions(args.sources)
+        _require_writable(args, output)
+        if not submissions:
+            return _report_all(_nothing_to_do(), args, output)
+
+        from codeflash_parallel.run.state.race_mode import RaceMode
+
+        repair = _one("repairer", args.repairer, "repair-command", settings.repair_command)
+        refine = ""
+        if "refiner" in args:  # `check` has no race, hence nothing to refine
+            refine = _one("refiner", args.refiner, "refine-command", settings.refine_command)
+        providers = _providers(args, settings, repair, refine)
+
+        async def work(evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:
+            return await evaluator.evaluate(
+                submissions,
+                repairer=providers.repairer,
+                refiner=providers.refiner,
+                observers=observers,
+                race=RaceMode(mode),
+            )
+
+        with _observing(args, output) as observers:
+            result = _drive(Path(args.project), settings, work, observers, interrupts)
+        return _report_all(result, args, output)
+
+
+def _resume(args: argparse.Namespace, output: Output) -> int:
+    """Continue a run and report; return the exit code of its result. A finished one is only reported."""
+    from codeflash_parallel.run.run_resumption import stored_run
+    from codeflash_parallel.run.store.run_folder import LastRun, find_run, load_document
+    from codeflash_parallel.run.store.run_state import read_state
+    from codeflash_parallel.run.store.stored_result import stored_result
+
+    with handling_signals(output) as interrupts:
+        root, cache = find_places(args)
+        run_dir = find_run(cache, root, args.run_name, LastRun.BEGUN)
+        _require_writable(args, output)
+        if read_state(run_dir).is_finished:
+            sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
+            return _report_all(stored_result(load_document(run_dir)), args, output)
+        changed = {name: value for name, value in vars(args).items() if name in _CHANGEABLE}
+        stored = stored_run(run_dir.name, root, cache_dir=os.fspath(cache), **changed)
+        providers = _providers(args, stored.settings, args.repairer, args.refiner)
+
+        async def work(evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:
+            return await evaluator.resume(
+                run_dir.name, repairer=providers.repairer, refiner=providers.refiner, observers=observers
+            )
+
+        with _observing(args, output) as observers:
+            result = _drive(stored.project, stored.settings, work, observers, interrupts)
+        return _report_all(result, args, output)
+
+
+COMMANDS = {
+    "run": Command(_add_run, _run),
+    "check": Command(_add_check, _check),
+    "resume": Command(_add_resume, _resume),
+}
+
+
+def _require_writable(args: argparse.Namespace, output: Output) -> None:
+    """Notice before the run that a report cannot be written after it."""
+    output.must_be_writable()
+    for report_path in filter(None, (args.junit_xml, args.markdown)):
+        must_be_writable(Path(report_path))
+
+
+def _providers(args: argparse.Namespace, settings: Settings, repair: str, refine: str) -> Providers:
+    """Return the providers that two texts name, as `command_repairer` reads them.
+
+    Raises:
+        UsageError: one cannot be run.
+    """
+    from codeflash_parallel.run.providers.providers import Providers
+
+    cwd = str(Path(args.project).resolve())
+    return Providers.of(repair, refine, deadline_s=settings.provider_timeout, cwd=cwd)
+
+
+def _one(option: str, name: str, key: str, command: str) -> str:
+    """Return the callable of the command line or the command of the settings.
+
+    Raises:
+        UsageError: there are both.
+    """
+    if name and command:
+        raise UsageError("BAD_ARGUMENTS", f"--{option} and {key} are both given.", "Give one of them.")
+    return name or command
+
+
+def _nothing_to_do() -> RunResult:
+    """Return the result of an empty list: nothing is looked at, not even the repository."""
+    from codeflash_parallel.result.outcome_codes import Verdict
+    from codeflash_parallel.result.result_model import RunResult
+    from codeflash_parallel.run.pipeline import new_run_id
+
+    return RunResult(
+        run_id=new_run_id(), complete=True, verdict=Verdict.NONE_CORRECT, summary="There are no candidates."
+    )
+
+
+# --- the event loop --------------------------------------------------------------------------------------
+
+
+def _drive(
+    project: Path,
+    settings: Settings,
+    work: Callable[[Evaluator, Sequence[Observer]], Awaitable[RunResult]],
+    observers: Sequence[Observer],
+    interrupts: Interrupts,
+) -> RunResult:
+    """Evaluate, and return the result; after a signal, the incomplete one.
+
+    Raises:
+        SignalInterrupt: a signal came before there was a run.
+        UsageError, EnvironmentFault: the run could not be made.
+    """
+    import asyncio
+
+    import anyio
+
+    from codeflash_parallel.result.events import RunStarted
+    from codeflash_parallel.run.evaluator import Evaluator
+
+    async def driven() -> RunResult:
+        evaluator, scope, loop = Evaluator(project, settings), anyio.CancelScope(), asyncio.get_running_loop()
+        started = False
+
+        def note_start(event: Event) -> None:
+            nonlocal started
+            started = started or isinstance(event, RunStarted)
+
+        def end(name: str) -> None:
+            if started:
+                evaluator.interrupt(name)
+            else:
+                scope.cancel()
+
+        interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
+        with scope:
+            async with evaluator:
+                result = await work(evaluator, (note_start, *observers))
+            interrupts.come_too_late()
+            return result
+        raise SignalInterrupt(interrupts.received)
+
+    return anyio.run(driven, backend="asyncio")
+
+
+@contextmanager
+def _observing(args: argparse.Namespace, output: Output) -> Iterator[list[Observer]]:
+    """Give the observers of a run: the board on standard error, events as JSON lines."""
+    from codeflash_parallel.report.terminal.progress_board import open_board
+
+    events: list[Observer] = [output.events()] if output.form == Format.JSONL else []
+    if args.quiet:
+        yield events
+        return
+    with open_board(sys.stderr) as board:
+        yield [board, *events]
+
+
+# --- reports ---------------------------------------------------------------------------------------------
+
+
+def _report_all(result: RunResult, args: argparse.Namespace, output: Output) -> int:
+    """Write every report that was asked for; return the exit code."""
+    try:
+        if args.junit_xml:
+            from codeflash_parallel.report.junit import junit_xml
+
+            write_file(Path(args.junit_xml), junit_xml(result))
+        if args.markdown:
+            from codeflash_parallel.report.markdown import markdown, timings_markdown
+
+            appendix = timings_markdown(result) if args.timings else ""
+            write_file(Path(args.markdown), "\n".join(filter(None, (markdown(result), appendix))))
+        report(result, output, quiet=args.quiet, verbose=args.verbose, timings=args.timings)
+    except BrokenPipeError:
+        drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
+    return exit_code_of(result)
+
+
+def report(
+    result: RunResult, output: Output, *, quiet: bool = False, verbose: bool = False, timings: bool = False
+) -> None:
+    """Write a result in the form that was asked for."""
+    if output.form != Format.TEXT:
+        from codeflash_parallel.result.result_document import document
+
+        output.write_document(document(result))
+        return
+    from codeflash_parallel.report.terminal.console import Detail, make_console, print_report
+    from codeflash_parallel.report.timing_table import run_timings
+
+    detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
+
+    def draw(stream: TextIO) -> None:
+        console = make_console(stream)
+        appendix = run_timings(result, console.width) if timings else ()
+        print_report(result, console, detail, appendix=appendix)
+
+    output.write_report(draw)
+
+
+def exit_code_of(result: RunResult) -> ExitCode:
+    """Return the exit code of a run: by its error, by its verdict, or by what a check found."""
+    if result.error is not None:
+        interrupted = BY_SIGNAL.get(result.error.code, ExitCode.INTERRUPTED)
+        return BY_FAMILY.get(result.error.family, interrupted)
+    if result.verdict is None:
+        return ExitCode.UNFIT
+    not_held = any(candidate.code == "RACE_NOT_HELD" for candidate in result.candidates)
+    if not_held and result.verdict == "too_noisy":
+        return ExitCode.NOT_HELD
+    return BY_VERDICT[result.verdict]

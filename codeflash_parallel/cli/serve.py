@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
-from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.options import Command
+from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue_support.command_base import span
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import must_be_there, read_settings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the rules of the queue, and how the daemon ends."""
     options.add_settings(parser, (SETTINGS["queue_dir"], SETTINGS["pass_env"]))
     parser.add_argument(
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_settings(group, QUEUE_SETTINGS.values())
 
 
-def run(args: argparse.Namespace, _output: Output) -> int:
+def _serve(args: argparse.Namespace, output: Output) -> int:
     """Serve until a signal ends it; return 0 when all is in order then."""
     from codeflash_parallel.config.user_context import cache_root, queue_folder
     from codeflash_parallel.queue.daemon.daemon import ServeOptions, serve
@@ -54,10 +55,16 @@ def run(args: argparse.Namespace, _output: Output) -> int:
             cache_dir=cache_root(settings),
             drain_s=args.drain,
             pass_env=settings.pass_env,
-            on_ready=lambda info: _say_ready(queue_folder(settings), info),
+            on_ready=lambda info: _tell_ready(queue_folder(settings), info, output),
         )
     )
     return ExitCode.OK
+
+
+def _tell_ready(folder: Path, info: DaemonInfo, output: Output) -> None:
+    _say_ready(folder, info)
+    if output.form != Format.TEXT:
+        output.write_values({"queue": one_line(str(folder)), "pid": info.pid, "slots": info.slots})
 
 
 def _say_ready(folder: Path, info: DaemonInfo) -> None:
@@ -71,3 +78,6 @@ def _say_ready(folder: Path, info: DaemonInfo) -> None:
             f"There is no quiet here, {why}: others' checks and races run beside what is timed.\n"
         )
     sys.stderr.flush()
+
+
+COMMANDS = {"serve": Command(_add_arguments, _serve)}

@@ -122,7 +122,7 @@ def test_half_an_emoji_in_a_manifest(project: Path) -> None:
     ("arguments", "status"), [("--version", 0), ("clean --dry-run", 4), ("clean --dry-run --cache-dir /x", 0)]
 )
 def test_a_user_without_a_home(arguments: str, status: int) -> None:
-    unset = "env -u HOME -u XDG_CACHE_HOME -u CODEFLASH_PARALLEL_CACHE_DIR"
+    unset = "env -u HOME -u XDG_CONFIG_HOME -u XDG_CACHE_HOME -u CODEFLASH_PARALLEL_CACHE_DIR"
     user = f"setpriv --reuid={NOBODY} --clear-groups"
     done = shell(f"{unset} {user} PROGRAM {arguments}", Path("/"))
     assert done.returncode == status

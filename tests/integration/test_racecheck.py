@@ -12,7 +12,7 @@ import anyio
 import pytest
 from harness import processes_of
 
-from codeflash_parallel.cli.doctor_checks.race_check import PREFIX, check_race
+from codeflash_parallel.cli.doctor_race import PREFIX, check_race
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.host_lock import host_quiet

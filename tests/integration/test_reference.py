@@ -52,7 +52,11 @@ def test_every_option_of_a_command_is_documented(name: str) -> None:
     parser = make_parser(name, "")
     find_command(name).add_arguments(parser)
     text = page("commands.md")
-    own = section(text, "run" if name == "check" else name) + section(text, "Settings")
+    own = (
+        text.partition("\n## run\n")[0]
+        + section(text, "run" if name == "check" else name)
+        + section(text, "Settings")
+    )
     own += section(text, "Settings of the queue") if name == "serve" else ""
     for action in parser._actions:
         for flag in action.option_strings:

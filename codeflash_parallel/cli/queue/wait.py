@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from codeflash_parallel.cli.exit_codes import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode, handling_signals
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
 from codeflash_parallel.cli.queue_support.command_base import (
@@ -18,7 +18,6 @@ from codeflash_parallel.cli.queue_support.command_base import (
     view_of,
     write_jobs,
 )
-from codeflash_parallel.cli.signals import handling_signals
 from codeflash_parallel.report.queue.json_document import JobView
 from codeflash_parallel.report.queue.phrases import OPEN
 

@@ -37,9 +37,8 @@ _JOB = "Id of the job, as `queue submit` says it."
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add what every command of the queue understands: which queue, and where the answer goes."""
+    """Add what every command of the queue understands: which queue."""
     options.add_settings(parser, (SETTINGS["queue_dir"],))
-    options.add_output_or_json(parser)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:

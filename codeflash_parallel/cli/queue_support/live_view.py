@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from codeflash_parallel.cli.exit_codes import SignalInterrupt
+from codeflash_parallel.cli.exit_codes import SignalInterrupt, handling_signals
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.signals import handling_signals
 from codeflash_parallel.report.queue.health import health_document, health_rows
 from codeflash_parallel.report.queue.json_document import JobView, queue_document
 from codeflash_parallel.report.queue.phrases import OPEN

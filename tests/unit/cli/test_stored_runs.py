@@ -1,11 +1,10 @@
-"""`show`, `list` and `apply` on a stored run, in a real repository."""
+"""`show`, `list`, `apply` and `clean` on a stored run, in a real repository."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,23 +158,17 @@ def test_clean_says_and_then_does(run_id: str, tmp_path: Path, capsys) -> None:
     assert main(["list"]) == 0
 
 
-def test_doctor_names_where_settings_come_from(repository: Path, tmp_path: Path, capsys) -> None:
-    (repository / "pyproject.toml").write_text("[tool.codeflash-parallel]\nseed = 5\n")
-    arguments = ["doctor", "--python", sys.executable, "--output-format", "json"]
-    assert main(arguments) == 0
+def test_apply_for_programs(run_id: str, repository: Path, capsys) -> None:
+    assert main(["apply", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["fit"]
-    assert data["settings"]["seed"] == {"value": 5, "source": str(repository / "pyproject.toml")}
-    assert data["settings"]["python"]["source"].startswith("command line")
-    assert data["settings"]["cache_dir"]["source"] == "environment, CODEFLASH_PARALLEL_CACHE_DIR"
-    assert main(arguments[:3]) == 0
-    assert "pytest" in capsys.readouterr().out
+    assert (data["run_id"], data["candidate"], data["status"], data["code"]) == (run_id, "fast", "won", "OK")
+    assert any("m.py" in line for line in data["changes"])
+    assert (repository / "m.py").read_bytes() == NEW
 
 
-def test_doctor_finds_what_is_missing(repository: Path, tmp_path: Path, capsys) -> None:
-    bare = tmp_path / "bare" / "bin"
-    bare.mkdir(parents=True)
-    (bare / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
-    (bare / "python").chmod(0o755)
-    assert main(["doctor", "--python", str(bare / "python")]) == 4
-    assert "Install pytest" in " ".join(capsys.readouterr().out.split())
+def test_clean_for_programs(run_id: str, tmp_path: Path, capsys) -> None:
+    assert main(["clean", "--dry-run", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["cache"], data["dry_run"]) == (str(tmp_path / "cache"), True)
+    assert data["removed"]
+    assert all(Path(one["path"]).exists() and one["kind"] for one in data["removed"])

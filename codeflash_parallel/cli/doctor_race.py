@@ -14,9 +14,8 @@ from typing import Any
 
 import anyio
 
-from codeflash_parallel.cli.exit_codes import SignalInterrupt
+from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.signals import Interrupts, handling_signals
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.process.host_lock import host_quiet
