@@ -14,7 +14,7 @@ from pathlib import Path
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from codeflash_parallel.report.terminal.console import Detail, print_report
+from codeflash_parallel.report.console import Detail, print_report
 from codeflash_parallel.run.store.stored_result import stored_result
 
 ROOT = Path(__file__).resolve().parents[1]

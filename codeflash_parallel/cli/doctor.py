@@ -296,7 +296,7 @@ def _print(
     raced: RaceCheck | None,
     stream: TextIO,
 ) -> None:
-    from codeflash_parallel.report.terminal.console import make_console, print_rows
+    from codeflash_parallel.report.console import make_console, print_rows
 
     console = make_console(stream)
     to_do = "to do" if any(f.problem for f in findings) else ""

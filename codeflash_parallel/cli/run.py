@@ -259,7 +259,7 @@ def _drive(
 @contextmanager
 def _observing(args: argparse.Namespace, output: Output) -> Iterator[list[Observer]]:
     """Give the observers of a run: the board on standard error, events as JSON lines."""
-    from codeflash_parallel.report.terminal.progress_board import open_board
+    from codeflash_parallel.report.progress_board import open_board
 
     events: list[Observer] = [output.events()] if output.form == Format.JSONL else []
     if args.quiet:
@@ -299,15 +299,14 @@ def report(
 
         output.write_document(document(result))
         return
-    from codeflash_parallel.report.terminal.console import Detail, make_console, print_report
+    from codeflash_parallel.report.console import Detail, make_console, print_report
     from codeflash_parallel.report.timing_table import run_timings
 
     detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
 
     def draw(stream: TextIO) -> None:
-        console = make_console(stream)
-        appendix = run_timings(result, console.width) if timings else ()
-        print_report(result, console, detail, appendix=appendix)
+        appendix = run_timings(result) if timings else ()
+        print_report(result, make_console(stream), detail, appendix=appendix)
 
     output.write_report(draw)
 

@@ -125,13 +125,12 @@ def _show_candidate(candidate: CandidateResult, output: Output, *, timings: bool
 
         output.write_values(candidate_document(candidate))
         return
-    from codeflash_parallel.report.terminal.console import make_console, print_candidate
+    from codeflash_parallel.report.console import make_console, print_candidate
     from codeflash_parallel.report.timing_table import candidate_timings
 
     def draw(stream: TextIO) -> None:
-        console = make_console(stream)
-        appendix = candidate_timings(candidate, console.width) if timings else ()
-        print_candidate(candidate, console, appendix=appendix)
+        appendix = candidate_timings(candidate) if timings else ()
+        print_candidate(candidate, make_console(stream), appendix=appendix)
 
     output.write_report(draw)
 
@@ -150,7 +149,7 @@ def _list(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
 
     def draw(stream: TextIO) -> None:
-        from codeflash_parallel.report.terminal.console import make_console, print_rows
+        from codeflash_parallel.report.console import make_console, print_rows
 
         rows = [(r["run_id"], r["outcome"], str(r["candidates"]), r["summary"]) for r in runs]
         print_rows(("run", "verdict", "candidates", ""), rows, make_console(stream), overflow="ellipsis")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,18 +16,11 @@ from codeflash_parallel.result.safe_text import one_line
 #: Steps that most runs do not have: without any time in them they get no column.
 _RARE = frozenset({"evidence", "confirm"})
 
-#: Headings where the full names do not fit: no step has more than five characters.
-_SHORT = {"candidate": "name", "import": "imp.", "collect": "coll.", "evidence": "evid."}
-_SHORT |= {"compare": "comp.", "confirm": "conf."}
-
-#: Columns of a terminal from which on the full names fit beside a name of some length.
-_WIDE = 110
+#: Headings: no step has more than five characters.
+_SHORT = {"import": "imp.", "collect": "coll.", "evidence": "evid.", "compare": "comp.", "confirm": "conf."}
 
 #: Columns that a name gets at most where it stands beside a reason.
 _NAME = 30
-
-#: Points of service, the furthest on first.
-_POINTS = ("collected", "imported", "new-process")
 
 #: Below this many milliseconds the first decimal is shown.
 _PRECISE_MS = 9.95
@@ -87,31 +79,28 @@ def served_by_candidate(candidates: Sequence[CandidateResult]) -> RenderableType
     )
 
 
-def run_timings(result: RunResult, width: int) -> Iterator[RenderableType]:
-    """Yield everything about a run's time, laid out for a terminal of that width."""
+def run_timings(result: RunResult) -> Iterator[RenderableType]:
+    """Yield everything about a run's time."""
     if rows := run_rows(result):
-        yield _table(rows, width, last_style="bold")
+        yield _table(rows, last_style="bold")
     if machinery := machinery_rows(result):
         yield _grid(machinery)
 
 
-def candidate_timings(candidate: CandidateResult, width: int) -> Iterator[RenderableType]:
+def candidate_timings(candidate: CandidateResult) -> Iterator[RenderableType]:
     """Yield where the time of one candidate went; nothing when it never held a slot."""
     if rows := timing_rows([candidate]):
-        yield _table(rows, width, last_style="")
+        yield _table(rows)
 
 
-def _table(rows: Sequence[Sequence[str]], width: int, *, last_style: str) -> Table:
-    padding = (0, 2, 0, 0) if width >= _WIDE else (0, 1, 0, 0)
-    table = Table(box=None, pad_edge=False, padding=padding, header_style="dim", expand=False)
-    header, *rows = rows
-    shown = header if width >= _WIDE else [_SHORT.get(name, name) for name in header]
-    name, served, *figures = shown
-    table.add_column(name, overflow="fold", min_width=6)
+def _table(rows: Sequence[Sequence[str]], last_style: str = "") -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", expand=False)
+    _, served, *figures = rows[0]
+    table.add_column("name", overflow="fold", min_width=6)
     table.add_column(served, no_wrap=True)
     for figure in figures:
-        table.add_column(figure, justify="right", no_wrap=True)
-    for row in rows:
+        table.add_column(_SHORT.get(figure, figure), justify="right", no_wrap=True)
+    for row in rows[1:]:
         table.add_row(*map(Text, row), style=last_style if row is rows[-1] else "")
     table.caption = Text("milliseconds; total: the wait for a slot and the time it was held", style="dim")
     table.caption_justify = "left"
@@ -136,11 +125,7 @@ def _row(name: str, served: str, steps: Mapping[str, float], shown: Sequence[str
 
 def _steps(timings_ms: Mapping[str, float]) -> dict[str, float]:
     """Return every step; one that is absent took no time."""
-    return {step: _sound(timings_ms.get(step, 0.0)) for step in STEPS}
-
-
-def _sound(number: float) -> float:
-    return number if math.isfinite(number) and number > 0 else 0.0
+    return {step: timings_ms.get(step, 0.0) for step in STEPS}
 
 
 def _figure(milliseconds: float) -> str:
@@ -149,14 +134,11 @@ def _figure(milliseconds: float) -> str:
     return f"{milliseconds:.1f}" if milliseconds < _PRECISE_MS else f"{milliseconds:.0f}"
 
 
-def _place(point: str) -> int:
-    return _POINTS.index(point) if point in _POINTS else len(_POINTS)
-
-
 def _served(candidates: Sequence[CandidateResult]) -> Iterator[tuple[str, str]]:
     """Yield how many candidates were served from where, and why; each distinct reason comes once."""
     counts = Counter((one_line(c.served), one_line(c.served_why)) for c in candidates if c.served)
-    for (point, why), count in sorted(counts.items(), key=lambda i: (_place(i[0][0]), -i[1], i[0][1])):
+    # By the alphabet, the point that is furthest on comes first, too.
+    for (point, why), count in sorted(counts.items(), key=lambda i: (i[0][0], -i[1], i[0][1])):
         yield "served", f"{point} ({count})" + (f": {why}" if why else "")
 
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _print(views: Sequence[JobView], stream: TextIO) -> None:
+    from codeflash_parallel.report.console import make_console
     from codeflash_parallel.report.queue.job_table import print_dead
-    from codeflash_parallel.report.terminal.console import make_console
 
     print_dead(views, make_console(stream))

@@ -71,7 +71,7 @@ def _document(picture: QueueView, daemon: DaemonInfo | None) -> Mapping[str, Any
 
 
 def _print(picture: QueueView, daemon: DaemonInfo | None, stream: TextIO) -> None:
-    from codeflash_parallel.report.terminal.console import make_console
+    from codeflash_parallel.report.console import make_console
 
     make_console(stream).print(_drawn(picture, daemon))
 
@@ -91,8 +91,8 @@ def _drawn(picture: QueueView, daemon: DaemonInfo | None, limit: int = 0) -> Ren
 def _watch(output: Output, client: EvalQueueClient, look: Callable[[], QueueView], *, ends: bool) -> None:
     """Look again and again; a terminal is redrawn, elsewhere each picture that differs is written."""
     if output.form == Format.TEXT and sys.stdout.isatty():
+        from codeflash_parallel.report.console import make_console
         from codeflash_parallel.report.queue.job_table import show_live
-        from codeflash_parallel.report.terminal.console import make_console
 
         def drawn(rows: int) -> tuple[RenderableType, bool]:
             picture = look()

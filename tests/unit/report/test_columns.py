@@ -9,9 +9,9 @@ from rich.console import Console
 
 from codeflash_parallel.report import columns
 from codeflash_parallel.report.columns import COLUMNS, STYLES, Column, speedup_cell
+from codeflash_parallel.report.console import Detail, print_report
 from codeflash_parallel.report.junit import junit_xml
 from codeflash_parallel.report.markdown import markdown
-from codeflash_parallel.report.terminal.console import Detail, print_report
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
 from codeflash_parallel.result.result_model import (
@@ -68,7 +68,7 @@ def test_every_report_has_the_columns() -> None:
 
 def test_a_new_column_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     more = (*COLUMNS, Column(name="attempts", cell=lambda c: f"{c.reason}!"))
-    for module in ("terminal.console", "markdown", "junit"):
+    for module in ("console", "markdown", "junit"):
         monkeypatch.setattr(f"codeflash_parallel.report.{module}.COLUMNS", more)
     for text in (on_terminal(FULL, 120), markdown(FULL), junit_xml(FULL)):
         assert "attempts" in text

@@ -14,7 +14,7 @@ from codeflash_parallel.check.session.runner_outcomes import TestOutcome as OneT
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.report.json_lines import JsonLines
-from codeflash_parallel.report.terminal.progress_board import LiveBoard, PlainLines
+from codeflash_parallel.report.progress_board import LiveBoard, PlainLines
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.events import PhaseStarted, RaceProgress, StepChanged
 from codeflash_parallel.result.outcome_codes import ExitKind

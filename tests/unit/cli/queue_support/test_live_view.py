@@ -18,8 +18,8 @@ from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue_support import live_view
 from codeflash_parallel.cli.queue_support.live_view import QueueView, show
 from codeflash_parallel.queue.jobs import Job, JobState, QueuePlace, WaitReason
+from codeflash_parallel.report.console import make_console
 from codeflash_parallel.report.queue.job_table import print_dead
-from codeflash_parallel.report.terminal.console import make_console
 
 SECOND = QueuePlace(position=2, reason=WaitReason.TURN, wait_s=9.0)
 RUNNING = JOB._replace(state=JobState.RUNNING)

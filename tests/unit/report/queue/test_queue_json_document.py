@@ -18,6 +18,7 @@ from codeflash_parallel.queue.jobs import (
     QueuePlace,
     WaitReason,
 )
+from codeflash_parallel.report.console import make_console
 from codeflash_parallel.report.queue.job_table import jobs_table, show_live
 from codeflash_parallel.report.queue.json_document import (
     Newness,
@@ -26,7 +27,6 @@ from codeflash_parallel.report.queue.json_document import (
     refusal_document,
 )
 from codeflash_parallel.report.queue.phrases import job_row, job_words, outcome_of, place_words, seconds_words
-from codeflash_parallel.report.terminal.console import make_console
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.safe_text import printable
 

@@ -8,7 +8,7 @@ import json
 from rich.console import Console
 
 from codeflash_parallel.report.json_lines import JsonLines
-from codeflash_parallel.report.terminal.progress_board import LiveBoard, PlainLines
+from codeflash_parallel.report.progress_board import LiveBoard, PlainLines
 from codeflash_parallel.result.events import PhaseStarted, RunWaits
 
 WAITS, GOES_ON = RunWaits(run_id="r", why="something is timed"), RunWaits(run_id="r", why="")

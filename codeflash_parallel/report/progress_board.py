@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
 from typing import TextIO
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codeflash_parallel.report.columns import STYLES, verdict_cell
-from codeflash_parallel.report.terminal.console import make_console
+from codeflash_parallel.report.console import make_console
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import (
     CandidateFinished,
@@ -53,12 +53,18 @@ _STAGES = (
 )
 
 
-def open_board(stream: TextIO) -> AbstractContextManager[Observer]:
-    """Return the board that suits a stream; whether it is a terminal is decided here, once."""
+@contextmanager
+def open_board(stream: TextIO) -> Iterator[Observer]:
+    """Give the board that suits a stream; whether it is a terminal is decided here, once."""
     console = make_console(stream)
-    if console.is_terminal and not console.is_dumb_terminal and os.environ.get("CI", "") == "":
-        return _live(console, time.monotonic)
-    return nullcontext(PlainLines(console, time.monotonic))
+    if not console.is_terminal or console.is_dumb_terminal or os.environ.get("CI", ""):
+        yield PlainLines(console, time.monotonic)
+        return
+    board = LiveBoard(console, time.monotonic)
+    try:
+        yield board
+    finally:
+        board.close()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -89,7 +95,7 @@ class Progress:
     """Follow a run's events; one invariant: every candidate that was ever named has exactly one row."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.now = clock
         self.started = clock()
         self.slots = 0
         self.phase = ""
@@ -119,13 +125,9 @@ class Progress:
                 self._moved(event)
             case CandidateFinished():
                 row = self._row(event.candidate)
-                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self._clock()
+                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self.now()
             case _:
                 pass  # warnings and the end do not change who is where
-
-    def now(self) -> float:
-        """Return the clock's reading."""
-        return self._clock()
 
     def step_words(self) -> str:
         """Return the step with its count and its seconds, or how the race stands; empty: neither."""
@@ -138,19 +140,19 @@ class Progress:
 
     def _step(self, step: str, done: int, total: int) -> None:
         if step != self.step:
-            self.step, self.step_since = step, self._clock()
+            self.step, self.step_since = step, self.now()
         self.done, self.total = done, total
 
     def _moved(self, event: CandidateMoved) -> None:
         row = self._row(event.candidate)
         if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
-            row.since = self._clock()
+            row.since = self.now()
         row.stage, row.slot = event.stage, event.slot
         if event.stage != Stage.FINISHED:
             row.until = row.result = None
 
     def _row(self, candidate: CandidateId) -> BoardRow:
-        return self.rows.setdefault(candidate, BoardRow(candidate=candidate, since=self._clock()))
+        return self.rows.setdefault(candidate, BoardRow(candidate=candidate, since=self.now()))
 
 
 class PlainLines:
@@ -299,12 +301,3 @@ def _cells(row: BoardRow, now: float) -> tuple[Text, ...]:
         stage = Text(row.stage.value, style="bold" if row.slot else "dim")
     waiting = row.stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED}
     return slot, name, stage, Text("" if waiting else f"{row.elapsed(now):.1f} s", style="dim")
-
-
-@contextmanager
-def _live(console: Console, clock: Callable[[], float]) -> Iterator[Observer]:
-    board = LiveBoard(console, clock)
-    try:
-        yield board
-    finally:
-        board.close()

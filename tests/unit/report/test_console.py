@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from result_strategies import HOSTILE, run_results
 from rich.console import Console
 
+from codeflash_parallel.report.console import Detail, make_console, print_report
 from codeflash_parallel.report.phrases import duration
-from codeflash_parallel.report.terminal.console import Detail, make_console, print_report
-from codeflash_parallel.report.terminal.progress_board import LiveBoard, PlainLines, open_board
+from codeflash_parallel.report.progress_board import LiveBoard, PlainLines, open_board
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.events import (
     CandidateFinished,
