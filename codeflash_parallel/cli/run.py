@@ -8,21 +8,14 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from codeflash_parallel.candidates.input.sources import read_submissions
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.exit_codes import (
-    BY_FAMILY,
-    BY_SIGNAL,
-    ExitCode,
-    Interrupts,
-    SignalInterrupt,
-    handling_signals,
-)
+from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
+from codeflash_parallel.cli.run_report import exit_code_of, report
 from codeflash_parallel.cli.stored_runs import add_run, find_places
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
@@ -35,20 +28,6 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult
     from codeflash_parallel.run.evaluator import Evaluator
     from codeflash_parallel.run.providers.providers import Providers
-
-#: Verdict → exit code; by value, for most commands end without a verdict and do not load the codes.
-BY_VERDICT = MappingProxyType(
-    {
-        "winner": ExitCode.OK,
-        "tie": ExitCode.OK,
-        "checked": ExitCode.OK,
-        "nothing_faster": ExitCode.NO_WINNER,
-        "none_correct": ExitCode.NO_WINNER,
-        "suspect": ExitCode.NO_WINNER,
-        "budget_too_small": ExitCode.UNFIT,
-        "too_noisy": ExitCode.UNFIT,
-    }
-)
 
 #: Settings of a stored run that may be changed: they change no verdict.
 _CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
@@ -288,37 +267,3 @@ def _report_all(result: RunResult, args: argparse.Namespace, output: Output) -> 
     except BrokenPipeError:
         drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
     return exit_code_of(result)
-
-
-def report(
-    result: RunResult, output: Output, *, quiet: bool = False, verbose: bool = False, timings: bool = False
-) -> None:
-    """Write a result in the form that was asked for."""
-    if output.form != Format.TEXT:
-        from codeflash_parallel.result.result_document import document
-
-        output.write_document(document(result))
-        return
-    from codeflash_parallel.report.console import Detail, make_console, print_report
-    from codeflash_parallel.report.timing_table import run_timings
-
-    detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
-
-    def draw(stream: TextIO) -> None:
-        appendix = run_timings(result) if timings else ()
-        print_report(result, make_console(stream), detail, appendix=appendix)
-
-    output.write_report(draw)
-
-
-def exit_code_of(result: RunResult) -> ExitCode:
-    """Return the exit code of a run: by its error, by its verdict, or by what a check found."""
-    if result.error is not None:
-        interrupted = BY_SIGNAL.get(result.error.code, ExitCode.INTERRUPTED)
-        return BY_FAMILY.get(result.error.family, interrupted)
-    if result.verdict is None:
-        return ExitCode.UNFIT
-    not_held = any(candidate.code == "RACE_NOT_HELD" for candidate in result.candidates)
-    if not_held and result.verdict == "too_noisy":
-        return ExitCode.NOT_HELD
-    return BY_VERDICT[result.verdict]

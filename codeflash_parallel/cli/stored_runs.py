@@ -106,7 +106,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace, output: Output) -> int:
     """Show a run: first differing calls, failing tests' messages, commands that reproduce them."""
-    from codeflash_parallel.cli.run import report
+    from codeflash_parallel.cli.run_report import report
     from codeflash_parallel.run.store.run_folder import LastRun, find_run, load_document
     from codeflash_parallel.run.store.stored_result import stored_result
 

@@ -49,7 +49,7 @@ def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool
     Raises:
         CodeflashParallelError: the error that is its result, or `JobEnded`: it ended without one.
     """
-    from codeflash_parallel.cli.run import exit_code_of, report
+    from codeflash_parallel.cli.run_report import exit_code_of, report
     from codeflash_parallel.queue.job_result import JobEnded, error_in
 
     if job.state != JobState.DONE:
@@ -73,7 +73,7 @@ def _run_result(job: Job) -> RunResult:
 
 def exit_code_of_job(job: Job) -> int:
     """Return how `queue result` would end for a job that is final."""
-    from codeflash_parallel.cli.run import exit_code_of
+    from codeflash_parallel.cli.run_report import exit_code_of
 
     if job.state != JobState.DONE:
         return ExitCode.UNFIT

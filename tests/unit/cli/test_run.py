@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 from xml.etree import ElementTree as ET
@@ -13,9 +12,7 @@ from xml.etree import ElementTree as ET
 import anyio
 import pytest
 
-from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.cli.run import BY_VERDICT, exit_code_of
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.events import CandidateFinished, RunFinished, RunStarted
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
@@ -103,10 +100,6 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Pretended
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "fast.patch").write_text("x")
     return Pretended
-
-
-def judged(code: Code) -> CandidateResult:
-    return replace(LOSER, status=CandidateStatus.UNDECIDED, code=code)
 
 
 RUN = ["run", "--candidates", "c", "--function", "m.py::f"]
@@ -284,47 +277,3 @@ def test_a_reader_that_goes_away_changes_nothing(form: str, monkeypatch) -> None
         monkeypatch.setattr("sys.stdout", closed)
         assert main([*RUN, "-q", "--output-format", form]) == 0
         monkeypatch.undo()
-
-
-@pytest.mark.parametrize(
-    ("verdict", "code"),
-    [
-        ("winner", 0),
-        ("tie", 0),
-        ("checked", 0),
-        ("nothing_faster", 1),
-        ("none_correct", 1),
-        ("suspect", 1),
-        ("too_noisy", 4),
-    ],
-)
-def test_verdicts(verdict: str, code: int) -> None:
-    assert exit_code_of(RunResult(run_id="r", complete=True, verdict=Verdict(verdict))) == code
-
-
-@pytest.mark.parametrize(("verdict", "code"), [(Verdict.TOO_NOISY, 7), (Verdict.WINNER, 0)])
-def test_a_race_that_was_not_held_has_an_exit_code_of_its_own(verdict: Verdict, code: int) -> None:
-    result = RunResult(run_id="r", complete=True, verdict=verdict, candidates=(judged(Code.RACE_NOT_HELD),))
-    assert exit_code_of(result) == code
-
-
-@pytest.mark.parametrize(
-    ("family", "code", "expected"),
-    [
-        ("interrupted", "SIGINT", 130),
-        ("interrupted", "SIGTERM", 143),
-        ("environment", "X", 4),
-        ("usage", "X", 2),
-    ],
-)
-def test_results_with_errors(family: str, code: str, expected: int) -> None:
-    fault = RunFault(family=family, code=code, message="m")
-    assert exit_code_of(RunResult(run_id="r", complete=False, error=fault)) == expected
-
-
-def test_an_incomplete_result_is_no_verdict() -> None:
-    assert exit_code_of(RunResult(run_id="r", complete=False)) == ExitCode.UNFIT
-
-
-def test_every_verdict_has_an_exit_code() -> None:
-    assert set(BY_VERDICT) == set(Verdict)
