@@ -86,16 +86,15 @@ class RaceCheck:
         """Return what is shown."""
         void = f", {self.void} of them void" if self.void else ""
         falsely = "yes, falsely" if self.called_faster else "no"
-        return [
+        rows = [
             ("rounds", f"{self.rounds} in {self.seconds:.0f} s{void}"),
             ("spread of a round", f"{100 * self.unit_sd:.1f} % (standard deviation between identical arms)"),
             ("called faster", f"{falsely} (the baseline's own code)"),
-            *((f"{100 * needed.gain:.0f} % faster", self._seconds(needed)) for needed in self.needed),
         ]
-
-    def _seconds(self, needed: RaceDuration) -> str:
-        more = "" if needed.seconds <= self.budget_s else f", more than the budget of {self.budget_s:.0f} s"
-        return f"about {max(1.0, needed.seconds):.0f} s{more}"
+        for one in self.needed:
+            more = "" if one.seconds <= self.budget_s else f", more than the budget of {self.budget_s:.0f} s"
+            rows.append((f"{100 * one.gain:.0f} % faster", f"about {max(1.0, one.seconds):.0f} s{more}"))
+        return rows
 
 
 def check_race(settings: Settings, interpreter: Path, cache: Path, output: Output) -> RaceCheck:

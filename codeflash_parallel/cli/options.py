@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -22,21 +21,10 @@ SHARED = (SETTINGS["cache_dir"],)
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """Make the formatter that argparse would make: left to itself it loads `shutil` for every option."""
-    return argparse.HelpFormatter(prog, width=_columns() - 2)
-
-
-def _columns() -> int:
-    """Return how wide the terminal is, as `shutil.get_terminal_size` does."""
-    with suppress(ValueError):
-        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
-            return columns
-    with suppress(OSError, ValueError, AttributeError):
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _COLUMNS  # type: ignore[union-attr]
-    return _COLUMNS
-
-
-#: How wide what is no terminal is.
-_COLUMNS = 80
+    columns = 80
+    with suppress(OSError, ValueError):
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns) or columns
+    return argparse.HelpFormatter(prog, width=columns - 2)
 
 
 class Command(NamedTuple):

@@ -87,94 +87,84 @@ def race_words(race: RaceProgress) -> str:
     """Return how a race stands, one clause."""
     leads = f"{race.leader} leads with {race.speedup:.2f}x" if race.leader else "nobody leads"
     field = f"{race.racing} candidate{'' if race.racing == 1 else 's'}"
-    left = f"{race.seconds_left:.0f} s left at most"
-    return f"{race.stage}: round {race.rounds}, {field}, {leads}, {left}"
+    return f"{race.stage}: round {race.rounds}, {field}, {leads}, {race.seconds_left:.0f} s left at most"
 
 
 class Progress:
-    """Follow a run's events; one invariant: every candidate that was ever named has exactly one row."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.now = clock
-        self.started = clock()
-        self.slots = 0
-        self.phase = ""
-        self.detail = ""
-        self.waits = ""
-        self.step = ""
-        self.done = self.total = 0
-        self.step_since = self.started
-        self.race: RaceProgress | None = None
-        self.rows: dict[CandidateId, BoardRow] = {}
-
-    def update(self, event: Event) -> None:
-        """Take an event in."""
-        match event:
-            case RunStarted():
-                self.slots = event.slots
-            case PhaseStarted():
-                self.phase, self.detail, self.race = event.phase, event.detail, None
-                self._step("", 0, 0)
-            case StepChanged():
-                self._step(event.step, event.done, event.total)
-            case RaceProgress():
-                self.race = event
-            case RunWaits():
-                self.waits = event.why
-            case CandidateMoved():
-                self._moved(event)
-            case CandidateFinished():
-                row = self._row(event.candidate)
-                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self.now()
-            case _:
-                pass  # warnings and the end do not change who is where
-
-    def step_words(self) -> str:
-        """Return the step with its count and its seconds, or how the race stands; empty: neither."""
-        if self.race is not None:
-            return race_words(self.race)
-        if not self.step:
-            return ""
-        count = f"{self.done} of {self.total}, " if self.total else f"{self.done}, " if self.done else ""
-        return f"{self.step}: {count}{self.now() - self.step_since:.0f} s"
-
-    def _step(self, step: str, done: int, total: int) -> None:
-        if step != self.step:
-            self.step, self.step_since = step, self.now()
-        self.done, self.total = done, total
-
-    def _moved(self, event: CandidateMoved) -> None:
-        row = self._row(event.candidate)
-        if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
-            row.since = self.now()
-        row.stage, row.slot = event.stage, event.slot
-        if event.stage != Stage.FINISHED:
-            row.until = row.result = None
-
-    def _row(self, candidate: CandidateId) -> BoardRow:
-        return self.rows.setdefault(candidate, BoardRow(candidate=candidate, since=self.now()))
-
-
-class PlainLines:
-    """An observer that writes one line when something starts or ends."""
+    """State of a run by its events. Invariant: every candidate that was ever named has exactly one row."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
-        self._progress = Progress(clock)
+        self._now = clock
+        self._started = self._step_since = clock()
+        self._slots, self._phase, self._detail, self._waits = 0, "", "", ""
+        self._step = StepChanged(run_id="", step="")
+        self._race: RaceProgress | None = None
+        self._rows: dict[CandidateId, BoardRow] = {}
+
+    def _update(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._slots = event.slots
+            case PhaseStarted():
+                self._phase, self._detail, self._race = event.phase, event.detail, None
+                self._begin(StepChanged(run_id=event.run_id, step=""))
+            case StepChanged():
+                self._begin(event)
+            case RaceProgress():
+                self._race = event
+            case RunWaits():
+                self._waits = event.why
+            case CandidateMoved():
+                row = self._row(event.candidate)
+                if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
+                    row.since = self._now()
+                row.stage, row.slot, row.until, row.result = event.stage, event.slot, None, None
+            case CandidateFinished():
+                row = self._row(event.candidate)
+                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self._now()
+            case _:
+                pass  # warnings and the end do not change who is where
+
+    def _begin(self, step: StepChanged) -> None:
+        if step.step != self._step.step:
+            self._step_since = self._now()
+        self._step = step
+
+    def _row(self, candidate: CandidateId) -> BoardRow:
+        return self._rows.setdefault(candidate, BoardRow(candidate=candidate, since=self._now()))
+
+    def _step_words(self) -> str:
+        """Return the step with its count and its seconds, or how the race stands; empty: neither."""
+        if self._race is not None:
+            return race_words(self._race)
+        done, total = self._step.done, self._step.total
+        count = f"{done} of {total}, " if total else f"{done}, " if done else ""
+        return f"{self._step.step}: {count}{self._now() - self._step_since:.0f} s" if self._step.step else ""
+
+
+class PlainLines(Progress):
+    """An observer that writes one line when something starts or ends."""
+
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
+        super().__init__(console, clock)
         self._said: set[tuple[str, str]] = set()
-        self._step, self._step_said = "", 0.0
-        self._race: tuple[str, str | None] = ("", None)
+        self._said_step, self._said_s = "", 0.0
+        self._said_race: tuple[str, str | None] = ("", None)
 
     def __call__(self, event: Event) -> None:
         """Write the event's line, if it has one."""
-        self._progress.update(event)
+        self._update(event)
         match event:
             case PhaseStarted():
                 self._say(f"{event.phase} {event.detail}")
             case StepChanged():
                 self._stepped(event.step)
             case RaceProgress():
-                self._raced(event)
+                state = (event.stage, event.leader)
+                if state != self._said_race or self._now() - self._said_s >= _ROUND_S:
+                    self._say(race_words(event))
+                    self._said_race, self._said_s = state, self._now()
             case CandidateMoved(stage=Stage.CHECKING):
                 self._say(f"start {event.candidate} slot {event.slot}")
             case CandidateMoved(stage=Stage.CONFIRMING):
@@ -190,32 +180,25 @@ class PlainLines:
 
     def _stepped(self, step: str) -> None:
         """Write a step when it begins, and from time to time while it goes on."""
-        now = self._progress.now()
-        if step == self._step and now - self._step_said < _REPEAT_S:
+        now = self._now()
+        if step == self._said_step and now - self._said_s < _REPEAT_S:
             return
         if step:
-            self._say(self._progress.step_words() if step == self._step else step)
-        self._step, self._step_said = step, now
-
-    def _raced(self, race: RaceProgress) -> None:
-        now, state = self._progress.now(), (race.stage, race.leader)
-        if state != self._race or now - self._step_said >= _ROUND_S:
-            self._say(race_words(race))
-            self._race, self._step_said = state, now
+            self._say(self._step_words() if step == self._said_step else step)
+        self._said_step, self._said_s = step, now
 
     def _finished(self, event: CandidateFinished) -> None:
         said = (str(event.candidate), verdict_cell(event.result))
         if said not in self._said:  # a provisional result is repeated by the final one when nothing changed
             self._said.add(said)
-            row = self._progress.rows[event.candidate]
-            seconds = row.elapsed(self._progress.now())
+            seconds = self._rows[event.candidate].elapsed(self._now())
             self._say(f"finish {said[0]} {said[1]} {seconds:.1f} s")
 
     def _say(self, line: str) -> None:
         self._console.print(Text(one_line(line)), soft_wrap=True)
 
 
-class LiveBoard:
+class LiveBoard(Progress):
     """An observer that keeps a table of all candidates up to date at the bottom of a terminal.
 
     It is erased when the run is over. While a race runs it is redrawn between rounds only: redrawing takes
@@ -223,21 +206,29 @@ class LiveBoard:
     """
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
-        self._console = console
-        self._progress = Progress(clock)
+        super().__init__(console, clock)
         self._lock = RLock()  # rich draws from a thread of its own
         self._live: Live | None = None
 
     def __call__(self, event: Event) -> None:
         """Take an event in; the next frame shows it."""
         with self._lock:
-            self._progress.update(event)
+            self._update(event)
         if isinstance(event, Warned):
             self._console.print(Text.assemble(("warning: ", "yellow"), one_line(event.message)))
         if isinstance(event, PhaseStarted):
             self.close()
         if self._live is None:
-            self._open()
+            self._live = Live(
+                console=self._console,
+                get_renderable=self.render,
+                refresh_per_second=_FRAMES_PER_S,
+                auto_refresh=self._phase != "race",
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start(refresh=True)
         elif not self._live.auto_refresh:
             self._live.refresh()
 
@@ -250,43 +241,34 @@ class LiveBoard:
     def render(self) -> RenderableType:
         """Return the board as it is now."""
         with self._lock:
-            return Group(self._heading(), self._rows())
-
-    def _open(self) -> None:
-        self._live = Live(
-            console=self._console,
-            get_renderable=self.render,
-            refresh_per_second=_FRAMES_PER_S,
-            auto_refresh=self._progress.phase != "race",
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._live.start(refresh=True)
+            return Group(self._heading(), self._table())
 
     def _heading(self) -> Text:
-        progress = self._progress
-        seconds = int(progress.now() - progress.started)
-        waits = f"waits: {one_line(progress.waits)}  " if progress.waits else ""
-        step = f"{words}  " if (words := progress.step_words()) else ""
-        results = sum(row.result is not None for row in progress.rows.values())
-        judged = f"{results} of {len(progress.rows)} judged  " if progress.rows else ""
+        seconds = int(self._now() - self._started)
+        results = sum(row.result is not None for row in self._rows.values())
+        parts = (
+            f"waits: {self._waits}" if self._waits else "",
+            self._step_words(),
+            f"{results} of {len(self._rows)} judged" if self._rows else "",
+            f"{self._slots} slots",
+            f"{seconds // 60:02d}:{seconds % 60:02d}",
+        )
         return Text.assemble(
-            (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),
-            f"  {waits}{step}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
+            (one_line(f"{self._phase} {self._detail}").strip() or "start", "bold"),
+            *(f"  {one_line(part)}" for part in parts if part),
             no_wrap=True,
             overflow="ellipsis",
         )
 
-    def _rows(self) -> Table:
+    def _table(self) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
         for _ in range(3):
             table.add_column(no_wrap=True, overflow="ellipsis")
         table.add_column(justify="right", no_wrap=True)
-        rows = sorted(self._progress.rows.values(), key=lambda row: _STAGES.index(row.stage))
+        rows = sorted(self._rows.values(), key=lambda row: _STAGES.index(row.stage))
         room = max(3, self._console.height - _SPARE_LINES)
         for row in rows[:room]:
-            table.add_row(*_cells(row, self._progress.now()))
+            table.add_row(*_cells(row, self._now()))
         if len(rows) > room:
             table.add_row("", Text(f"and {len(rows) - room} more", style="dim"))
         return table
