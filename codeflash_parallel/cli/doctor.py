@@ -224,7 +224,7 @@ def _quiet() -> Finding:
 
     why, folder = why_not_quiet(os.environ), quiet_folder(os.environ)
     if not why:
-        return Finding(name="quiet", value=f"kept with all who use {folder}")
+        return Finding(name="quiet", value=f"kept with all users of {folder}")
     if os.environ.get(QUIET_VARIABLE):
         return Finding(name="quiet", value=str(folder), problem=f"{why}. {QUIET_HINT}")
     return Finding(name="quiet", value=f"not here, {why}: others' checks and races run beside what is timed")

@@ -17,7 +17,7 @@ from codeflash_parallel.result.errors import CodeflashParallelError, InternalErr
 
 
 class ExitCode(IntEnum):
-    """What the command line says to a shell."""
+    """Exit codes of the command line."""
 
     #: A winner or a tie; for `check`: a candidate is equivalent; for other commands: done.
     OK = 0

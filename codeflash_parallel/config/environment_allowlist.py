@@ -1,4 +1,4 @@
-"""Which of the user's environment variables the project's processes see: an allowlist, and what is asked for.
+"""Allowlist of the user's environment variables for the project's processes, and names that are asked for.
 
 Candidates are written by others: whatever they can read, they can print, and it would stand in logs and
 reports. So the rule is not which names look like secrets (no list of those is ever complete), but which names
@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 
-#: Names the folder of the locks that keep checks away from what is timed for those who want to be
+#: Names the folder of the locks that keep checks away from what is timed for users that want to be
 #: apart from the rest of the host.
 QUIET_VARIABLE = "CODEFLASH_PARALLEL_QUIET_DIR"
 
@@ -72,7 +72,7 @@ _REFUSED: tuple[tuple[str, ...], ...] = (
     ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COV_CORE_*"),
     # We may run below a pytest; the project's pytest must not think that it does.
     ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_*"),
-    # Colour codes in messages would depend on who started us.
+    # Colour codes in messages would depend on the shell.
     ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "PYTHON_COLORS", "CLICOLOR", "CLICOLOR_FORCE"),
     # They name a repository: git commands of tests would change the user's.
     ("GIT_*",),
@@ -116,7 +116,7 @@ def uncovered(asked: Iterable[str], passed: Sequence[str]) -> tuple[str, ...]:
 def why_not_pattern(pattern: str) -> str:
     """Return why a name or pattern cannot be asked for, one clause; empty when it can.
 
-    A pattern may match names that nobody can ask for: those stay out. The clause does not repeat what was
+    A pattern may match names that cannot be asked for: those stay out. The clause does not repeat what was
     given: ``NAME=value`` is the usual mistake, and the value may be a secret.
     """
     if "=" in pattern:

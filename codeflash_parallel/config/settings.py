@@ -26,7 +26,7 @@ from codeflash_parallel.result.errors import EnvironmentFault
 
 
 class ComparisonMode(StrEnum):
-    """What "equivalent" is judged on."""
+    """Basis of "equivalent"."""
 
     #: Test outcomes and the values of captured calls.
     VALUES = "values"
@@ -35,7 +35,7 @@ class ComparisonMode(StrEnum):
 
 
 class InputDepth(StrEnum):
-    """How many fresh inputs each candidate is compared on."""
+    """Amount of fresh inputs that each candidate is compared on."""
 
     #: As many as cost little beside the tests.
     QUICK = "quick"
@@ -44,7 +44,7 @@ class InputDepth(StrEnum):
 
 
 class Executor(StrEnum):
-    """Where candidates are evaluated."""
+    """Places where candidates are evaluated."""
 
     #: In this process.
     LOCAL = "local"
@@ -53,7 +53,7 @@ class Executor(StrEnum):
 
 
 class RankingMode(StrEnum):
-    """How candidates are ordered that the race cannot tell apart."""
+    """Order of candidates that the race cannot tell apart."""
 
     #: By their estimated speed; among equals the smallest diff is named the winner.
     FASTEST = "fastest"
@@ -99,7 +99,7 @@ def _why_not_level(level: str, *others: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """What a run may be told. Times in seconds, sizes in MiB: this is the border where people write them."""
+    """Settings of a run. Times in seconds, sizes in MiB: this is the border where people write them."""
 
     functions: tuple[str, ...] = setting(
         (),
@@ -326,7 +326,7 @@ _LEAST_MEMORY_MIB = 16
 #: The table: all columns of every setting.
 SETTINGS: dict[str, SettingColumns] = columns_of(Settings, PREFIX)
 
-#: Settings that change no verdict: whoever goes on with a run may have others.
+#: Settings that change no verdict: a resumed run may have others.
 FREE = tuple(name for name, columns in SETTINGS.items() if not columns.group.changes_verdict)
 
 

@@ -38,7 +38,7 @@ class SettingsTable(NamedTuple, Generic[_Settings]):
         columns: of every setting, by name.
         section: name of its table inside ours; empty: it is ours itself.
         prefix: of its variables.
-        foreign: prefixes of variables among them that belong to somebody else.
+        foreign: prefixes of variables among them of other tables.
         known: other variables with the prefix.
     """
 

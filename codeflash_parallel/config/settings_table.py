@@ -38,25 +38,25 @@ RateText = str
 
 
 class SettingGroup(StrEnum):
-    """What a setting is about."""
+    """Subject of a setting."""
 
     #: Every evaluation.
     RUN = "run"
-    #: The race; nothing asks it where nobody races.
+    #: The race; without one they are not read.
     RACE = "race"
-    #: How much is done at once, for how long, and what is left: whoever goes on with a run may change it.
+    #: How much is done at once, for how long, and what is left: a resumed run may change it.
     CONDITIONS = "conditions"
-    #: Where things lie, and who evaluates: no job brings it along.
+    #: Where things lie, and the executor: no job brings it along.
     PLACE = "place"
 
     @property
     def changes_verdict(self) -> bool:
-        """Whether a run that goes on must leave its settings as they were."""
+        """True if a resumed run must leave its settings as they were."""
         return self in {SettingGroup.RUN, SettingGroup.RACE}
 
 
 class ValueKind(NamedTuple):
-    """What the value of a setting is; the same for all three sources.
+    """Kind of a setting's value; the same for all three sources.
 
     A named tuple: every command makes this class, and a frozen dataclass takes seven times as long.
 
@@ -205,7 +205,7 @@ class SettingColumns(NamedTuple):
 
     @property
     def key(self) -> str:
-        """How it is spelled in `pyproject.toml`."""
+        """Its spelling in `pyproject.toml`."""
         return key_of(self.name)
 
 

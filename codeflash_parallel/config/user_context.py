@@ -9,7 +9,7 @@ from pathlib import Path
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
-#: Names the submitter, for those who are several under one user.
+#: Names the submitter, where several share one user.
 SUBMITTER = "CODEFLASH_PARALLEL_SUBMITTER"
 #: Names the run that several submitters are part of.
 RUN_OF = "CODEFLASH_PARALLEL_RUN_OF"
@@ -53,9 +53,9 @@ def why_not_name(text: str) -> str:
 
 
 def submitter_of(given: str, environment: Mapping[str, str]) -> str:
-    """Return who hands in: who is given, else whom the variable names, else the user.
+    """Return the submitter: the given one, else the variable's, else the user.
 
-    The user alone, not the terminal: a command whose streams are redirected has none, and who comes back at
+    The user alone, not the terminal: a command whose streams are redirected has none, and a user at
     another one would not find its jobs.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a host program adds to its own command line."""
+"""The option that a host program adds to its own command line."""
 
 from __future__ import annotations
 

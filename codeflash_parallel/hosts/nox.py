@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import nox
 
-#: What our exit codes mean to somebody who reads a session's log.
+#: Meaning of our exit codes in a session's log.
 _MEANINGS = {
     1: "no candidate is correct and measurably faster",
     2: "the command line is wrong",

@@ -44,7 +44,7 @@ from codeflash_parallel.result.safe_text import one_line, printable
 
 
 class Detail(StrEnum):
-    """How much is said."""
+    """Amount of detail."""
 
     #: The verdict's line only.
     QUIET = "quiet"
@@ -86,7 +86,7 @@ class SafeConsole(Console):
         self.file.flush()
 
     def on_broken_pipe(self) -> None:
-        """Let whoever prints decide; rich would exit with 1, which means something else here."""
+        """Let the caller decide; rich would exit with 1, which means something else here."""
         raise BrokenPipeError
 
 
@@ -134,7 +134,7 @@ def _parts(result: RunResult, console: Console, detail: Detail) -> Iterator[Rend
 
 
 def _everything(candidates: Iterable[CandidateResult], result: RunResult) -> Iterator[RenderableType]:
-    """Yield what only `--verbose` tells: each candidate in full, the groups of tests, who served."""
+    """Yield the parts of `--verbose`: each candidate in full, the groups of tests, fork points."""
     for candidate in candidates:
         yield details(candidate)
         if commands := how_to_see(candidate):

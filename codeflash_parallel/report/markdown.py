@@ -31,7 +31,7 @@ def markdown(result: RunResult) -> str:
 
 
 def timings_markdown(result: RunResult) -> str:
-    """Return where the time went: the table of steps, who served the checks, slots; empty: nothing ran."""
+    """Return the table of steps, fork points of the checks, and slots; empty: nothing ran."""
     rows = run_rows(result)
     parts = [_rows(rows[0], rows[1:], (n > 1 for n in range(len(rows[0]))))] if rows else []
     lines = [f"- {name}: {_text(words)}" for name, words in machinery_rows(result)]

@@ -1,4 +1,4 @@
-"""How results are put into words and signs, the same on every surface for people."""
+"""Words for results, the same in every report for people."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class BoardRow:
 
 def race_words(race: RaceProgress) -> str:
     """Return how a race stands, one clause."""
-    leads = f"{race.leader} leads with {race.speedup:.2f}x" if race.leader else "nobody leads"
+    leads = f"{race.leader} leads with {race.speedup:.2f}x" if race.leader else "none leads"
     field = f"{race.racing} candidate{'' if race.racing == 1 else 's'}"
     return f"{race.stage}: round {race.rounds}, {field}, {leads}, {race.seconds_left:.0f} s left at most"
 
@@ -124,7 +124,7 @@ class Progress:
                 row = self._row(event.candidate)
                 row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self._now()
             case _:
-                pass  # warnings and the end do not change who is where
+                pass  # warnings and the end move no candidate
 
     def _begin(self, step: StepChanged) -> None:
         if step.step != self._step.step:

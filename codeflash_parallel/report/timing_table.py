@@ -1,4 +1,4 @@
-"""Where the time went: a table of steps, how the checks were served, and the footer's one line."""
+"""Time of a run: the table of steps, fork points of the checks, slots and servers, and the footer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def isolation_words(result: RunResult) -> str:
 def timing_rows(candidates: Sequence[CandidateResult]) -> list[list[str]]:
     """Return headings, and a row for each candidate that held a slot: name, served, steps and total, in ms.
 
-    Of the steps those have a column in which somebody may have spent time. Empty where nobody held a slot.
+    A step that few runs have gets a column where a candidate spent time in it. Empty where none held a slot.
     """
     spent = [(c, steps) for c in candidates if any((steps := _steps(c.timings_ms)).values())]
     if not spent:
@@ -61,13 +61,13 @@ def timing_rows(candidates: Sequence[CandidateResult]) -> list[list[str]]:
 
 
 def run_rows(result: RunResult) -> list[list[str]]:
-    """Return the rows of a run's candidates, and one of all together; empty where nobody held a slot."""
+    """Return the rows of a run's candidates, and one of all together; empty where none held a slot."""
     rows = timing_rows(result.candidates)
     return [*rows, _row("all", "", _steps(result.steps_ms), rows[0][2:-1])] if rows else []
 
 
 def machinery_rows(result: RunResult) -> list[tuple[str, str]]:
-    """Return who served candidates, and what slots and warm servers were: a name and words each."""
+    """Return fork points of the checks, slots and warm servers: a name and words each."""
     return [*_served(result.candidates), *_slots(result.slots), *_servers(result.warm)]
 
 

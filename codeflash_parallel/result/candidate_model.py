@@ -1,4 +1,4 @@
-"""What goes in: sources as people and programs write them, and candidates as the engine sees them."""
+"""Candidates: submissions as people and programs write them, and edits of the snapshot made of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def name_of(*parts: str | int | Sequence[object]) -> str:
 
 
 class CandidateOrigin(StrEnum):
-    """Where a candidate came from."""
+    """Origins of a candidate."""
 
     #: A unified diff.
     PATCH = "patch"

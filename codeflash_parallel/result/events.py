@@ -18,7 +18,7 @@ from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 
 class Stage(StrEnum):
-    """Where a candidate is; shown on the live board."""
+    """Stages of a candidate; shown on the live board."""
 
     #: Handed in.
     SUBMITTED = "submitted"
@@ -41,7 +41,7 @@ class Stage(StrEnum):
 
 
 class Step(StrEnum):
-    """What can happen to a candidate."""
+    """Steps of a candidate from stage to stage."""
 
     #: Work on turning it into edits begins.
     PREPARE = "prepare"

@@ -1,6 +1,6 @@
-"""How far candidates are kept apart from the machine and from each other.
+"""Isolation levels, and the policy that keeps candidates apart from the machine and from each other.
 
-Pure. What each level stops is told in docs/explanation/isolation.md; `_runner.sandbox.confinement` does it.
+Pure. Each level is described in docs/explanation/isolation.md; `_runner.sandbox.confinement` does it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class IsolationLevel(StrEnum):
 
     @property
     def has_process_namespace(self) -> bool:
-        """Whether a check's processes all end with it."""
+        """True where all processes of a check end with it."""
         return self is IsolationLevel.SANDBOX
 
     def stops_less_than(self, other: IsolationLevel) -> bool:
@@ -36,7 +36,7 @@ class IsolationLevel(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GuestLimits:
-    """What one process may use, besides what the launcher counts for the whole tree; 0: no limit.
+    """Limits of one process, besides those that the launcher counts for the whole tree; 0: no limit.
 
     Attributes:
         file_bytes: size of a file that it writes.
@@ -56,7 +56,7 @@ class GuestLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IsolationPolicy:
-    """What the processes of a workspace may see and do.
+    """Rights of the processes of a workspace.
 
     Attributes:
         network: whether they may use the machine's network.
@@ -80,7 +80,7 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IsolationProbe:
-    """What trying a level has told.
+    """Result of trying a level.
 
     Attributes:
         why_not: why it does not work here, in one line; empty: it does.

@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Verdict(StrEnum):
-    """What a whole run says."""
+    """Verdict of a run."""
 
     #: One candidate is measurably the fastest.
     WINNER = "winner"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 class CandidateStatus(StrEnum):
-    """What became of one candidate."""
+    """Final status of a candidate."""
 
     #: The winner.
     WON = "won"
@@ -55,17 +55,17 @@ class CandidateStatus(StrEnum):
 
     @property
     def is_best(self) -> bool:
-        """Whether the candidate won or tied."""
+        """True if the candidate won or tied."""
         return self in {CandidateStatus.WON, CandidateStatus.TIED}
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether the candidate is known to be equivalent to the baseline."""
+        """True if the candidate is known to be equivalent to the baseline."""
         return self.is_best or self in {CandidateStatus.LOST, CandidateStatus.UNDECIDED}
 
 
 class Trait(Flag):
-    """What holds for a code wherever it is met: all rules about codes ask for these."""
+    """Properties of a code; all rules about codes use them."""
 
     #: It says something about the machine, and nothing about the candidate: tried again, never stored.
     INFRA = auto()
@@ -203,7 +203,7 @@ class Code(StrEnum):
 
 
 class ExitKind(StrEnum):
-    """How a child process ended, as the launcher saw it: the machinery axis."""
+    """Ends of a child process as the launcher saw it: the machinery axis."""
 
     #: It exited by itself; see the exit status.
     EXITED = "exited"
@@ -224,7 +224,7 @@ class ExitKind(StrEnum):
 
 
 class Level(StrEnum):
-    """How deep the equivalence check went."""
+    """Depth of the equivalence check."""
 
     #: Nothing was compared.
     NONE = "none"
@@ -239,7 +239,7 @@ class Level(StrEnum):
 
 
 class FlagKind(StrEnum):
-    """What a construct that a candidate adds may be misused for. Within a major version only added to."""
+    """Possible misuse of a construct that a candidate adds. Within a major version only added to."""
 
     #: It looks into the code that calls it (frames, `inspect.stack`, code objects of others).
     FRAMES = "frames"

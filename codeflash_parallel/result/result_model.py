@@ -1,4 +1,4 @@
-"""What comes out: the frozen result of a run. `result_document` turns it into the JSON contract.
+"""The frozen result of a run. `result_document` turns it into the JSON contract.
 
 `json_schema` makes the schema and the reference page of these classes: the words under `Attributes` are the
 descriptions of the fields there.
@@ -208,7 +208,7 @@ class GroupSpeedup(Speedup):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaceFigures:
-    """What was measured of one candidate, in the confirmation if it was in one, else in the race.
+    """Measurements of one candidate, in the confirmation if it was in one, else in the race.
 
     Attributes:
         stage: `race` or `confirmation`.
@@ -257,7 +257,7 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateResult:
-    """What became of one candidate.
+    """The result of one candidate.
 
     Attributes:
         code: one of the codes.
@@ -331,7 +331,7 @@ class RunFault:
 
 
 class SlotSummary(TypedDict, total=False):
-    """What the slots of a run were, and what one of them cost; empty: there were none.
+    """Kind of the slots of a run, and the cost of one of them; empty: there were none.
 
     Attributes:
         kind: `worktree` (files of its own) or `reflink` (copies that share their blocks).

@@ -43,7 +43,7 @@ Watch = Callable[[bytes], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """What one child and its descendants may use.
+    """Limits of one child and its descendants.
 
     Attributes:
         cpu_s: CPU seconds of the whole tree; 0: no limit.
@@ -62,7 +62,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessExit:
-    """How a child ended, from the launcher's own clocks and the kernel's accounting.
+    """End of a child, from the launcher's own clocks and the kernel's accounting.
 
     Attributes:
         status: exit status, or minus the signal number.
@@ -194,7 +194,7 @@ class ProcessRunner(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TemplateReady:
-    """What a template says of itself once it stands at its point.
+    """Record of a template that has reached its fork point.
 
     Attributes:
         point: the fork point: `imported` or `collected`.
@@ -220,12 +220,12 @@ class WarmProcess(Protocol):
 
     @property
     def ready(self) -> TemplateReady:
-        """What the template said when its point was reached."""
+        """Record that the template sent when its point was reached."""
         ...
 
     @property
     def forks(self) -> int:
-        """How many checks it has been forked for."""
+        """Number of checks that it has been forked for."""
         ...
 
     async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:

@@ -144,7 +144,7 @@ def test_a_race_says_who_leads_and_says_so_again_after_a_while():
         now[0] = seconds
         lines(event)
     assert stream.getvalue().splitlines() == [
-        "race: round 1, 3 candidates, nobody leads, 20 s left at most",
+        "race: round 1, 3 candidates, none leads, 20 s left at most",
         "race: round 2, 3 candidates, a leads with 1.50x, 20 s left at most",
         "race: round 9, 3 candidates, a leads with 1.50x, 20 s left at most",
         "confirmation: round 1, 3 candidates, a leads with 1.50x, 20 s left at most",
