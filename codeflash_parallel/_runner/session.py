@@ -19,8 +19,8 @@ _MODES = {
     "arm": ".bench.race_arm",
     "replay": ".replay.call_replay",
     "profile": ".profile.line_profile",
-    "derive": ".input_generation.derived_inputs",
-    "twins": ".input_generation.twin_inputs",
+    "derive": ".inputs.derived_inputs",
+    "twins": ".inputs.twin_inputs",
     "command": ".user_command",
     "accept": ".user_judge",
 }

@@ -13,10 +13,10 @@ from ..imports import instrumentation
 from ..paths import path_relocation
 from ..replay.call_replay import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read, laziness
-from ..serialization import call_files, private_attributes
+from ..values import call_files
 from ..values.object_reduction import UnencodableValue
-from ..values.type_names import type_name
 from ..values.value_digests import encode_in_part
+from ..values.value_text import type_name
 
 #: What of outcomes is compared (the field `compare` of the spec): all of them, all but floats (where some
 #: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
@@ -67,7 +67,7 @@ class CallWork:
         targets.resolve(captured)
         twins = call_files.read_calls(spec["twins"]) if spec.get("twins") else []
         calls, twins = (
-            {call.meta["i"]: call for call in private_attributes.completed(some, spec["inputs"])}
+            {call.meta["i"]: call for call in call_files.completed(some, spec["inputs"])}
             for some in (captured, twins)
         )
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]

@@ -11,8 +11,8 @@ import types
 from ..channel.record_channel import line_of
 from ..replay.call_replay import seed_everything
 from ..replay.target_functions import LazyResolver
-from ..serialization import call_files
 from ..session import RunnerFailure
+from ..values import call_files
 from ..values.type_handlers import MAX_ITEMS
 from . import call_workload
 

@@ -15,9 +15,20 @@ import re
 import sys
 import types
 
-from .argument_positions import ITEMS, KEYS, SIZED, VALUES, children, is_fields, is_record, rebuilt, word
-from .object_constructors import ObjectConstructors
-from .position_summaries import broken_by, is_bounded
+from .call_relations import (
+    ITEMS,
+    KEYS,
+    SIZED,
+    VALUES,
+    broken_by,
+    children,
+    is_bounded,
+    is_fields,
+    is_record,
+    rebuilt,
+    word,
+)
+from .input_objects import ObjectConstructors
 
 _ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None), decimal.Decimal, fractions.Fraction})
 _CONTAINERS = (list, tuple, set, frozenset)

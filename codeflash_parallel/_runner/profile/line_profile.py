@@ -1,18 +1,26 @@
-"""Time the lines of the targets while captured calls are made again."""
+"""Time the lines of the targets while captured calls are made again.
+
+Three ways to count and time lines; all count the same hits.
+
+Nested code (comprehensions, inner functions, generator expressions) counts as part of the function around it.
+A line's time includes what it calls, and ends where its frame is left: at a return, a yield or an exception.
+"""
 
 import ast
 import gc
 import linecache
 import os
+import sys
+import threading
 import time
 import types
+from sys import _getframe
 
 from ..imports import import_guard, instrumentation
 from ..imports.instrumentation import definitions
 from ..replay.call_replay import ReplaySession
 from ..replay.target_functions import TargetNotFound
-from ..serialization import call_files
-from . import line_tracers
+from ..values import call_files
 
 #: How many calls are profiled unless the spec says otherwise.
 _MAX_CALLS = 500
@@ -31,7 +39,7 @@ def run(spec, channel):
     guard.proof.instrument = instrumentation.registering(spec, channel, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
-    tracer = line_tracers.choose(spec.get("tracer", "auto"), functions)
+    tracer = choose(spec.get("tracer", "auto"), functions)
     made = _profile_calls(session, usable, tracer, time.monotonic() + spec.get("seconds", _SECONDS))
     session.close()
     paths = {os.path.realpath(os.path.join(spec["root"], path)): path for path in _wanted(spec)}
@@ -123,3 +131,214 @@ def _lines(timings, paths):
             text = linecache.getline(real, line).rstrip()
             lines.append({"path": paths[real], "line": line, "hits": hits, "ns": ns, "text": text})
     return lines
+
+
+def choose(wanted, functions):
+    """Return a tracer for some functions.
+
+    Args:
+        wanted: "line_profiler", "monitoring" or "settrace"; "auto": the first that this interpreter has.
+    """
+    if wanted in ("auto", "line_profiler"):
+        try:
+            return LineProfilerTracer(functions)
+        except Exception:
+            pass  # it is not there, or of a version that works differently: our own will do
+    if wanted in ("auto", "monitoring", "line_profiler") and hasattr(sys, "monitoring"):
+        return MonitoringTracer(functions)
+    return SetTraceTracer(functions)
+
+
+def _nested(code):
+    """Yield a code object and all code objects in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+class _Table:
+    """Hits and time by line, and the line that each running frame is on."""
+
+    def __init__(self, functions):
+        # Kept, so that no other code object can get the id of one of them.
+        self.codes = {id(code): code for function in functions for code in _nested(function.__code__)}
+        self.timings = {}
+        self._running = {}
+
+    def enter_line(self, frame, code, line):
+        """Count a line, and end the one that the frame was on."""
+        now = time.perf_counter_ns()
+        before = self._running.get(id(frame))
+        if before is not None:
+            before[0][1] += now - before[1]
+        entry = self.timings.get((code.co_filename, line))
+        if entry is None:
+            entry = self.timings[code.co_filename, line] = [0, 0]
+        entry[0] += 1
+        self._running[id(frame)] = (entry, time.perf_counter_ns())
+
+    def leave(self, frame):
+        """End the line that a frame is on, because the frame is left."""
+        before = self._running.pop(id(frame), None)
+        if before is not None:
+            before[0][1] += time.perf_counter_ns() - before[1]
+
+
+class SetTraceTracer:
+    """Traces with `sys.settrace`: any Python, the slowest."""
+
+    name = "settrace"
+
+    def __init__(self, functions):
+        self._table = _Table(functions)
+        self._before = None
+
+    def start(self):
+        """Trace from now on, in new threads too."""
+        self._before = sys.gettrace()
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+
+    def stop(self):
+        """Trace no more."""
+        sys.settrace(self._before)
+        threading.settrace(None)
+
+    def timings(self):
+        """Return {(file, line): (hits, ns)}."""
+        return self._table.timings
+
+    def _called(self, frame, event, arg):  # noqa: ARG002 - the signature of a trace function
+        return self._traced if id(frame.f_code) in self._table.codes else None
+
+    def _traced(self, frame, event, arg):  # noqa: ARG002 - the signature of a trace function
+        if event == "line":
+            self._table.enter_line(frame, frame.f_code, frame.f_lineno)
+        elif event == "return":
+            self._table.leave(frame)
+        return self._traced
+
+
+class MonitoringTracer:
+    """Traces with `sys.monitoring` (Python 3.12 and later): only the targets' own code is slowed down."""
+
+    name = "monitoring"
+
+    def __init__(self, functions):
+        self._table = _Table(functions)
+        self._monitoring = sys.monitoring
+        self._tool = next(tool for tool in (2, 3, 4, 1, 0, 5) if sys.monitoring.get_tool(tool) is None)
+        sys.monitoring.use_tool_id(self._tool, "codeflash-parallel")
+        events = sys.monitoring.events
+        # Python 3.13 leaves out the first line of a generator expression unless its start is watched, too.
+        self._local = events.PY_START | events.LINE | events.JUMP | events.PY_RETURN | events.PY_YIELD
+        self._lines = {}
+        for event, callback in (
+            (events.PY_START, self._entered),
+            (events.LINE, self._line),
+            (events.JUMP, self._jumped),
+            (events.PY_RETURN, self._left),
+            (events.PY_YIELD, self._left),
+            (events.PY_UNWIND, self._left),
+        ):
+            sys.monitoring.register_callback(self._tool, event, callback)
+
+    def start(self):
+        """Trace from now on, in every thread."""
+        self._switch(self._local, self._monitoring.events.PY_UNWIND)
+
+    def stop(self):
+        """Trace no more."""
+        self._switch(0, 0)
+
+    def _switch(self, local, everywhere):
+        for code in self._table.codes.values():
+            self._monitoring.set_local_events(self._tool, code, local)
+        # An exception that leaves a frame is no local event.
+        self._monitoring.set_events(self._tool, everywhere)
+
+    def timings(self):
+        """Return {(file, line): (hits, ns)}, and give the tool's number back."""
+        self._monitoring.free_tool_id(self._tool)
+        return self._table.timings
+
+    def _entered(self, code, offset):
+        """Do nothing: a frame is on no line yet."""
+
+    def _line(self, code, line):
+        self._table.enter_line(_getframe(1), code, line)
+
+    def _jumped(self, code, start, end):
+        """Count a loop on a single line once a turn, as `sys.settrace` does; others make a LINE event."""
+        line = self._line_of(code, end)
+        if end > start or line != self._line_of(code, start):
+            return self._monitoring.DISABLE
+        return self._table.enter_line(_getframe(1), code, line)
+
+    def _line_of(self, code, offset):
+        lines = self._lines.get(id(code))
+        if lines is None:
+            lines = self._lines[id(code)] = list(code.co_lines())
+        return next((line for start, end, line in lines if start <= offset < end), None)
+
+    def _left(self, code, offset, value):  # noqa: ARG002 - the signature of three events
+        if id(code) in self._table.codes:
+            self._table.leave(_getframe(1))
+
+
+class LineProfilerTracer:
+    """Traces with the project's own `line_profiler`: the quickest, and what people know."""
+
+    name = "line_profiler"
+
+    def __init__(self, functions):
+        from line_profiler import LineProfiler
+
+        self._profiler = LineProfiler()
+        for code, group in _by_code(functions).items():
+            replaced = self._with_nested(code)
+            for function in group:
+                function.__code__ = replaced
+                self._profiler.add_function(function)
+
+    def _with_nested(self, code):
+        """Return a code object whose nested ones the profiler knows: it looks at the outermost only."""
+        constants = tuple(
+            self._known(constant) if isinstance(constant, types.CodeType) else constant
+            for constant in code.co_consts
+        )
+        return code.replace(co_consts=constants)
+
+    def _known(self, code):
+        closure = tuple(types.CellType() for _ in code.co_freevars)
+        holder = types.FunctionType(self._with_nested(code), {}, code.co_name, None, closure)
+        self._profiler.add_function(holder)
+        return holder.__code__
+
+    def start(self):
+        """Trace from now on."""
+        self._profiler.enable_by_count()
+
+    def stop(self):
+        """Trace no more."""
+        self._profiler.disable_by_count()
+
+    def timings(self):
+        """Return {(file, line): (hits, ns)}."""
+        stats = self._profiler.get_stats()
+        unit_ns = stats.unit * 1e9
+        found = {}
+        for (file, _, _), lines in stats.timings.items():
+            for line, hits, ticks in lines:
+                entry = found.setdefault((file, line), [0, 0])
+                entry[0] += hits
+                entry[1] += round(ticks * unit_ns)
+        return found
+
+
+def _by_code(functions):
+    groups = {}
+    for function in functions:
+        groups.setdefault(function.__code__, []).append(function)
+    return groups

@@ -14,7 +14,7 @@ from itertools import islice
 
 from ..process.call_limits import CallTimeout
 from ..values.type_handlers import MAX_ITEMS, Spent
-from ..values.type_names import type_name
+from ..values.value_text import type_name
 
 #: How a result of some type is forced; an empty word: it is no lazy one.
 _WORDS = (

@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from .type_handlers import Spent
-from .type_names import type_name
+from .value_text import type_name
 
 #: Of one value: parts that are told at most, and how deep they lie.
 MOST_PARTS, MOST_DEEP = 1_000_000, 200

@@ -1,8 +1,10 @@
-"""Hold replayed calls against the baseline's. Pure: values in, values out.
+"""Compare the replayed calls of a candidate with the baseline's. Pure: values in, values out.
 
 Captured calls decide: the same kind of outcome, value, exact type, arguments afterwards, and traces (random
-state, objects shared with earlier results, globals). So do derived inputs that keep every relation which all
-observed inputs have. What differs on other inputs is shown, and rejects only where that was asked for.
+state, objects shared with earlier results, globals). So do derived inputs that keep every relation which
+all observed inputs have. A difference on other inputs is shown, and rejects only with `strict`. So is
+another state of an argument that the baseline uses as scratch space: it returns something else and leaves
+it in any state.
 """
 
 from __future__ import annotations
@@ -16,24 +18,68 @@ from codeflash_parallel.check.comparison.call_comparison import (
     CallDifference,
     CallMeasurement,
     ComparisonRules,
+    Tolerance,
+    accepted,
     call_code,
     differing,
+    gap,
     is_side,
     other_trace,
+    unpacked,
 )
 from codeflash_parallel.check.comparison.difference_text import first_difference, sentence
-from codeflash_parallel.check.comparison.float_tolerance import Tolerance, accepted, gap, unpacked
-from codeflash_parallel.check.comparison.scratch_arguments import Spaces, is_scratch, scratch_spaces, uses
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 
+#: Number of a target, and the place of an argument.
+Spaces = frozenset[tuple[int, str]]
+
+
+def scratch_spaces(known: BaselineReplays) -> Spaces:
+    """Return the arguments that are scratch space, as far as the inputs vouch for it."""
+    calls = [call for index, call in known.all.items() if index not in known.breaks]
+    said = {(call.target, call.space.get("at", "")) for call in calls}
+    # It rearranges something and returns where: that is what it is called for.
+    places = {target for target, at in said if at == "yes" and (target, "no") not in said}
+    changed = ((c.target, place) for c in calls for place, text in c.space.items() if text.startswith("~"))
+    return frozenset(one for one in changed if one[0] not in places)
+
+
+def uses(call: CallOutcome, spaces: Spaces) -> bool:
+    """Say whether a call of the baseline is given scratch space, and keeps its length."""
+    return any(_is_used(call, place, spaces) for place in call.space)
+
+
+def is_scratch(expected: CallOutcome, got: CallOutcome, spaces: Spaces) -> bool:
+    """Say whether a call differs in the contents of scratch space only: all the rest is equal."""
+    ours, theirs = _named(expected.space), _named(got.space)
+    return ours.keys() == theirs.keys() and all(
+        _shape(theirs[name]) == _shape(text)
+        if _is_used(expected, name, spaces)
+        else theirs[name][1:] == text[1:]
+        for name, text in ours.items()
+    )
+
+
+def _named(space: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in space.items() if name != "at"}
+
+
+def _is_used(call: CallOutcome, place: str, spaces: Spaces) -> bool:
+    return call.space[place][:1] in {"~", ".", "="} and (call.target, place) in spaces
+
+
+def _shape(text: str) -> str:
+    return text[1:].partition(" ")[0]
+
+
 #: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
 ROUNDING = 1e-12
 
 #: The relations that inputs break on which the baseline raises, as
-#: `_runner.input_generation.derived_inputs` writes them: the project's own code raises, or
+#: `_runner.inputs.derived_inputs` writes them: the project's own code raises, or
 #: a builtin or library complains.
 OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
 

@@ -14,7 +14,7 @@ from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel._runner.inputs import call_relations, value_properties
+from codeflash_parallel._runner.inputs import call_relations
 from codeflash_parallel._runner.inputs.mutation import Mutator, is_plain
 
 Made = tuple[tuple[Any, ...], dict[str, Any]]
@@ -312,10 +312,10 @@ def test_lists_come_far_beyond_the_observed_length(observed: list[list[Any]]) ->
 
 @given(st.lists(st.integers(-5, 5), max_size=6))
 def test_properties_say_what_they_mean(items: list[int]) -> None:
-    names = value_properties.common([items])
+    names = call_relations.common([items])
     assert ("sorted" in names) == (len(items) > 1 and items == sorted(items))
     assert ("distinct" in names) == (len(items) > 1 and len(set(items)) == len(items))
-    assert all(value_properties.missing({name}, items) == "" for name in names)
+    assert all(call_relations.missing({name}, items) == "" for name in names)
 
 
 def test_the_nodes_of_a_graphs_edges_are_among_its_nodes():

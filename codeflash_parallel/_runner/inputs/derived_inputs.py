@@ -16,20 +16,16 @@ import time
 from functools import partial
 
 from ..imports import import_guard, instrumentation
-from ..inputs import call_relations
-from ..inputs.argument_positions import positions, size_of
-from ..inputs.crossover import Crossover
-from ..inputs.mutation import Mutator, is_plain
-from ..inputs.object_constructors import empty_attributes
-from ..inputs.parameter_expectations import callees, empties
-from ..inputs.position_summaries import ONE_SIGN
 from ..paths import path_relocation
 from ..process import process_fork
 from ..process.call_limits import CALL_S, CallTimeout, awaited, limit_memory, limited, mortal
 from ..replay.call_replay import ReplaySession
-from ..serialization import argument_pickler, call_files
-from ..values.type_names import type_name
-from . import input_shrinker
+from ..values import argument_pickler, call_files
+from ..values.value_text import type_name
+from . import call_relations, input_shrinker
+from .call_relations import ONE_SIGN, positions, size_of
+from .input_objects import Crossover, callees, empties, empty_attributes
+from .mutation import Mutator, is_plain
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300
