@@ -7,6 +7,7 @@ A line's time includes what it calls, and ends where its frame is left: at a ret
 """
 
 import ast
+import contextlib
 import gc
 import linecache
 import os
@@ -14,7 +15,6 @@ import sys
 import threading
 import time
 import types
-from sys import _getframe
 
 from ..imports import import_guard, instrumentation
 from ..imports.instrumentation import definitions
@@ -39,7 +39,7 @@ def run(spec, channel):
     guard.proof.instrument = instrumentation.registering(spec, channel, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
-    tracer = choose(spec.get("tracer", "auto"), functions)
+    tracer = _tracer(spec.get("tracer"), functions)
     made = _profile_calls(session, usable, tracer, time.monotonic() + spec.get("seconds", _SECONDS))
     session.close()
     paths = {os.path.realpath(os.path.join(spec["root"], path)): path for path in _wanted(spec)}
@@ -69,19 +69,12 @@ def _profile_calls(session, calls, tracer, end):
     for number, call in enumerate(calls):
         if time.monotonic() > end:
             return number
-        _profile(session, call, tracer)
-    return len(calls)
-
-
-def _profile(session, call, tracer):
-    function, (args, kwargs) = session.prepare(call)
-    tracer.start()
-    try:
-        session.make(function, args, kwargs, call.meta)
-    except BaseException:
-        return  # raising is what some captured calls do; the replay judges it, not the profile
-    finally:
+        function, (args, kwargs) = session.prepare(call)
+        tracer.start()
+        with contextlib.suppress(BaseException):  # some captured calls raise: the replay judges that
+            session.make(function, args, kwargs, call.meta)
         tracer.stop()
+    return len(calls)
 
 
 def find_functions(spec):
@@ -133,19 +126,11 @@ def _lines(timings, paths):
     return lines
 
 
-def choose(wanted, functions):
-    """Return a tracer for some functions.
-
-    Args:
-        wanted: "line_profiler", "monitoring" or "settrace"; "auto": the first that this interpreter has.
-    """
-    if wanted in ("auto", "line_profiler"):
-        try:
+def _tracer(wanted, functions):
+    """Return a tracer for some functions: the project's `line_profiler`, or `sys.settrace`."""
+    if wanted != SetTraceTracer.name:
+        with contextlib.suppress(Exception):  # it is not there, or of a version that works differently
             return LineProfilerTracer(functions)
-        except Exception:
-            pass  # it is not there, or of a version that works differently: our own will do
-    if wanted in ("auto", "monitoring", "line_profiler") and hasattr(sys, "monitoring"):
-        return MonitoringTracer(functions)
     return SetTraceTracer(functions)
 
 
@@ -157,41 +142,20 @@ def _nested(code):
             yield from _nested(constant)
 
 
-class _Table:
-    """Hits and time by line, and the line that each running frame is on."""
+class SetTraceTracer:
+    """Count and time lines with `sys.settrace`.
+
+    Nested code (comprehensions, inner functions) counts as part of the function around it. A line's time
+    includes what it calls, and ends where its frame is left: at a return, a yield or an exception.
+    """
+
+    name = "sys.settrace"
 
     def __init__(self, functions):
         # Kept, so that no other code object can get the id of one of them.
-        self.codes = {id(code): code for function in functions for code in _nested(function.__code__)}
-        self.timings = {}
-        self._running = {}
-
-    def enter_line(self, frame, code, line):
-        """Count a line, and end the one that the frame was on."""
-        now = time.perf_counter_ns()
-        before = self._running.get(id(frame))
-        if before is not None:
-            before[0][1] += now - before[1]
-        entry = self.timings.get((code.co_filename, line))
-        if entry is None:
-            entry = self.timings[code.co_filename, line] = [0, 0]
-        entry[0] += 1
-        self._running[id(frame)] = (entry, time.perf_counter_ns())
-
-    def leave(self, frame):
-        """End the line that a frame is on, because the frame is left."""
-        before = self._running.pop(id(frame), None)
-        if before is not None:
-            before[0][1] += time.perf_counter_ns() - before[1]
-
-
-class SetTraceTracer:
-    """Traces with `sys.settrace`: any Python, the slowest."""
-
-    name = "settrace"
-
-    def __init__(self, functions):
-        self._table = _Table(functions)
+        self._codes = {id(code): code for function in functions for code in _nested(function.__code__)}
+        self._timings = {}
+        self._running = {}  # by frame: the entry of the line that it is on, and since when
         self._before = None
 
     def start(self):
@@ -207,84 +171,22 @@ class SetTraceTracer:
 
     def timings(self):
         """Return {(file, line): (hits, ns)}."""
-        return self._table.timings
+        return self._timings
 
     def _called(self, frame, event, arg):  # noqa: ARG002 - the signature of a trace function
-        return self._traced if id(frame.f_code) in self._table.codes else None
+        return self._traced if id(frame.f_code) in self._codes else None
 
     def _traced(self, frame, event, arg):  # noqa: ARG002 - the signature of a trace function
+        if event in ("line", "return"):
+            now = time.perf_counter_ns()
+            before = self._running.pop(id(frame), None)
+            if before is not None:
+                before[0][1] += now - before[1]
         if event == "line":
-            self._table.enter_line(frame, frame.f_code, frame.f_lineno)
-        elif event == "return":
-            self._table.leave(frame)
+            entry = self._timings.setdefault((frame.f_code.co_filename, frame.f_lineno), [0, 0])
+            entry[0] += 1
+            self._running[id(frame)] = (entry, time.perf_counter_ns())
         return self._traced
-
-
-class MonitoringTracer:
-    """Traces with `sys.monitoring` (Python 3.12 and later): only the targets' own code is slowed down."""
-
-    name = "monitoring"
-
-    def __init__(self, functions):
-        self._table = _Table(functions)
-        self._monitoring = sys.monitoring
-        self._tool = next(tool for tool in (2, 3, 4, 1, 0, 5) if sys.monitoring.get_tool(tool) is None)
-        sys.monitoring.use_tool_id(self._tool, "codeflash-parallel")
-        events = sys.monitoring.events
-        # Python 3.13 leaves out the first line of a generator expression unless its start is watched, too.
-        self._local = events.PY_START | events.LINE | events.JUMP | events.PY_RETURN | events.PY_YIELD
-        self._lines = {}
-        for event, callback in (
-            (events.PY_START, self._entered),
-            (events.LINE, self._line),
-            (events.JUMP, self._jumped),
-            (events.PY_RETURN, self._left),
-            (events.PY_YIELD, self._left),
-            (events.PY_UNWIND, self._left),
-        ):
-            sys.monitoring.register_callback(self._tool, event, callback)
-
-    def start(self):
-        """Trace from now on, in every thread."""
-        self._switch(self._local, self._monitoring.events.PY_UNWIND)
-
-    def stop(self):
-        """Trace no more."""
-        self._switch(0, 0)
-
-    def _switch(self, local, everywhere):
-        for code in self._table.codes.values():
-            self._monitoring.set_local_events(self._tool, code, local)
-        # An exception that leaves a frame is no local event.
-        self._monitoring.set_events(self._tool, everywhere)
-
-    def timings(self):
-        """Return {(file, line): (hits, ns)}, and give the tool's number back."""
-        self._monitoring.free_tool_id(self._tool)
-        return self._table.timings
-
-    def _entered(self, code, offset):
-        """Do nothing: a frame is on no line yet."""
-
-    def _line(self, code, line):
-        self._table.enter_line(_getframe(1), code, line)
-
-    def _jumped(self, code, start, end):
-        """Count a loop on a single line once a turn, as `sys.settrace` does; others make a LINE event."""
-        line = self._line_of(code, end)
-        if end > start or line != self._line_of(code, start):
-            return self._monitoring.DISABLE
-        return self._table.enter_line(_getframe(1), code, line)
-
-    def _line_of(self, code, offset):
-        lines = self._lines.get(id(code))
-        if lines is None:
-            lines = self._lines[id(code)] = list(code.co_lines())
-        return next((line for start, end, line in lines if start <= offset < end), None)
-
-    def _left(self, code, offset, value):  # noqa: ARG002 - the signature of three events
-        if id(code) in self._table.codes:
-            self._table.leave(_getframe(1))
 
 
 class LineProfilerTracer:

@@ -9,71 +9,65 @@ PYTEST_DONT_REWRITE
 
 import contextlib
 import os
-import types
 
 import pytest
 
 from ..process import current_template
 
-#: Names and values by destination; each group with its reason.
-_VALUES = {
+#: Options that are switched off; each group with its reason.
+_OFF = (
     # Stopping, asking and listing: every test runs, whatever the others did, and nobody is there to answer.
+    *(
+        "usepdb",
+        "trace",
+        "collectonly",
+        "setuponly",
+        "setupplan",
+        "setupshow",
+        "lf",
+        "failedfirst",
+        "newfirst",
+    ),
+    *("stepwise", "stepwise_skip", "stepwise_reset", "testmon"),
+    # Looks, output files and services.
+    *(
+        "showlocals",
+        "json_report",
+        "md_report",
+        "pytest_profiling",
+        "profile",
+        "profile_svg",
+        "memray",
+        "codspeed",
+    ),
+    # Order is the baseline's; no processes of their own.
+    *("randomly_reorganize", "random_order", "reverse", "forked", "boxed", "looponfail", "distload"),
+    *("benchmark_only", "benchmark_autosave"),
+)
+#: Options without a value: caches, files that are written, limits.
+_NONE = (
+    *("cacheshow", "xmlpath", "htmlpath", "json_report_file", "report_log", "resultlog", "md_report_output"),
+    *(
+        "csv_path",
+        "allure_report_dir",
+        "ctrf",
+        "pastebin",
+        "cov_fail_under",
+        "maxprocesses",
+        "benchmark_save",
+    ),
+)
+_VALUES = {
+    **dict.fromkeys(_OFF, False),
+    **dict.fromkeys(_NONE),
     "maxfail": 0,
-    "usepdb": False,
-    "trace": False,
-    "collectonly": False,
-    "setuponly": False,
-    "setupplan": False,
-    "setupshow": False,
-    "lf": False,
-    "failedfirst": False,
-    "newfirst": False,
-    "stepwise": False,
-    "stepwise_skip": False,
-    "stepwise_reset": False,
-    "cacheshow": None,
-    "testmon": False,
-    # Looks.
     "color": "no",
-    "showlocals": False,
-    # Output files and services.
-    "xmlpath": None,
-    "htmlpath": None,
-    "json_report": False,
-    "json_report_file": None,
-    "report_log": None,
-    "resultlog": None,
-    "md_report": False,
-    "md_report_output": None,
-    "csv_path": None,
-    "allure_report_dir": None,
-    "ctrf": None,
-    "pastebin": None,
-    "pytest_profiling": False,
-    "profile": False,
-    "profile_svg": False,
-    "memray": False,
-    "codspeed": False,
+    "random_order_bucket": "none",
     # Coverage traces every line; it is not ours to collect.
     "cov_source": [],
-    "cov_fail_under": None,
     "no_cov": True,
-    # Order is the baseline's.
-    "randomly_reorganize": False,
-    "random_order": False,
-    "random_order_bucket": "none",
-    "reverse": False,
-    # Processes of their own.
-    "forked": False,
-    "boxed": False,
-    "looponfail": False,
-    "distload": False,
-    "maxprocesses": None,
     # pytest-benchmark repeats calls as long as its clock likes; once is enough to see that they work.
     "benchmark_disable": True,
-    "benchmark_only": False,
-    "benchmark_autosave": False,
-    "benchmark_save": None,
 }
 
 #: How xdist may spread tests; other values are set to "load".
@@ -130,14 +124,14 @@ class OutputSuppression:
 
     def __init__(self):
         self._config = None
-        current_template.on_fork(self._hush)
+        current_template.on_fork(self._write_nothing)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
         """Take the configuration."""
         self._config = config
 
-    def _hush(self):
+    def _write_nothing(self):
         from _pytest.terminal import TerminalReporter
 
         if self._config is None or current_template.server() is not None:
@@ -145,7 +139,7 @@ class OutputSuppression:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         # A reporter of somebody else's may do more than write.
         if type(reporter) is TerminalReporter:
-            hush(reporter, self._config)
+            _hush(reporter, self._config)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session):
@@ -169,14 +163,13 @@ class _Nobody:
         return []
 
 
-def hush(reporter, config):
+def _hush(reporter, config):
     """Let pytest's own terminal reporter count reports, as others may ask for them, and write nothing."""
-
-    known = {}
 
     def count(report):
         reporter._tests_ran = True
-        reporter._add_stats(_category(report, config, known), [report])
+        category = config.hook.pytest_report_teststatus(report=report, config=config)[0]
+        reporter._add_stats(category, [report])
 
     quiet = {
         "pytest_runtest_logstart": _nothing,
@@ -193,47 +186,14 @@ def _nothing(*_arguments):
     return None
 
 
-def _category(report, config, known):
-    """Return under which word the terminal counts a report.
+def settle(items, files):
+    """Have pytest find out where tests stand, once for all forks.
 
     Args:
-        known: answers that are kept: pytest's own on setups and teardowns depend on their outcome alone.
-    """
-    hook = config.hook.pytest_report_teststatus
-    kind = (report.when, report.outcome, hasattr(report, "wasxfail"), len(hook.get_hookimpls()))
-    if kind in known and type(report) is pytest.TestReport:
-        return known[kind]
-    category = hook(report=report, config=config)[0]
-    if report.when in ("setup", "teardown") and _is_pytests_own(hook):
-        known[kind] = category
-    return category
-
-
-def _is_pytests_own(hook):
-    """Say whether nobody but pytest itself implements a hook."""
-    modules = [getattr(found.function, "__module__", None) or "" for found in hook.get_hookimpls()]
-    return all(module.startswith("_pytest.") for module in modules)
-
-
-def settle(items, files=()):
-    """Have pytest find out where tests stand, once for all that one function makes.
-
-    Args:
-        items: that were collected.
+        items: collected ones.
         files: absolute paths, without links, of files whose lines may move yet; tests there are left alone.
     """
-    places = {}
     for item in items:
-        if isinstance(item, pytest.Function) and type(item).reportinfo is pytest.Function.reportinfo:
-            with contextlib.suppress(Exception):  # it fails again where it is asked for
-                _settle(item, files, places)
-
-
-def _settle(item, files, places):
-    function = getattr(item.obj, "__func__", item.obj)
-    if function in places:
-        item.__dict__["location"] = (*places[function], item.getmodpath())
-    elif os.path.realpath(item.reportinfo()[0]) not in files:
-        location = item.location  # it keeps what it gives
-        if type(function) is types.FunctionType:
-            places[function] = location[:2]
+        with contextlib.suppress(Exception):  # it fails again where it is asked for
+            if isinstance(item, pytest.Function) and os.path.realpath(item.reportinfo()[0]) not in files:
+                item.location  # noqa: B018 - it keeps what it gives

@@ -3,8 +3,8 @@
 PYTEST_DONT_REWRITE
 """
 
+import itertools
 import json
-import linecache
 import os
 import time
 import traceback
@@ -26,7 +26,7 @@ class SessionPlugin:
         self._phases = PhaseRecords(channel)
         self._canaries = canary_tests.CanaryTests(spec.get("canaries", ()), channel)
         self._options = []
-        self._hello = self._is_fork = False
+        self._hello = False
         self._session = None
         self._grouped = False
         self._errors = {}
@@ -38,7 +38,6 @@ class SessionPlugin:
 
     def _renew(self):
         """Follow the spec of a fork."""
-        self._is_fork = True
         self._canaries = canary_tests.CanaryTests(self._spec.get("canaries", ()), self._channel)
         self._started = time.perf_counter_ns()
         for option in self._options:
@@ -119,17 +118,13 @@ class SessionPlugin:
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
         ids = [self._id(item.nodeid) for item in items]
-        is_settled = False
         while current_template.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
             server = current_template.server()
             if server.until == "collected":
                 session_overrides.settle(items, server.gate())
-                is_settled = True
             server.stop(items)
         kept = self._wanted(items, ids)
-        if self._is_fork and not is_settled:
-            session_overrides.settle(kept)
         self._deselected = len(items) - len(kept)
         self._canaries.put_between(kept, self._id)
         items[:] = kept
@@ -326,21 +321,18 @@ class PhaseRecords:
         """Take a phase that simply passed; sub-tests count as parts of their test's call."""
         held = self._held.setdefault(test, {})
         held[when] = held.get(when, 0) + ns
-        if when == PHASES[-1]:
-            self._end(test)
+        if when != PHASES[-1]:
+            return
+        if held.keys() == set(PHASES):
+            self._channel.write("passed", id=test, ns=[held[when] for when in PHASES])
+            del self._held[test]
+        else:
+            self._write(test)
 
     def add(self, phase):
         """Take any other phase, the fields of its record."""
         self._write(phase["id"])
         self._channel.write("phase", **phase)
-
-    def _end(self, test):
-        ns = [self._held[test].get(when) for when in PHASES]
-        if None in ns:
-            self._write(test)
-        else:
-            del self._held[test]
-            self._channel.write("passed", id=test, ns=ns)
 
     def flush(self):
         """Write what is held: tests that did not come to their end."""
@@ -376,10 +368,16 @@ def plain_failure(excinfo, style=None):  # noqa: ARG001 - pytest's signature
 
 def native_failure(excinfo, style=None):  # noqa: ARG001 - pytest's signature
     """Return the message of a failure, its frames below the test runner's, and the message once more."""
-    message = message_of(excinfo.value)
-    frames = _frames(excinfo.tb)
-    cause = _cause(excinfo.value)
-    return shortened("\n".join([message[:_FIRST], "", *frames, *cause, message]))
+    error, here = excinfo.value, os.getcwd() + os.sep
+    message = message_of(error)
+    stack = list(itertools.dropwhile(_is_runners, traceback.extract_tb(excinfo.tb)))[-_FRAMES:]
+    frames = [
+        "%s:%d: in %s\n    %s" % (frame.filename.removeprefix(here), frame.lineno, frame.name, frame.line)
+        for frame in stack
+    ]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = [] if cause is None else ["after %s" % message_of(cause)[:_FIRST]]
+    return shortened("\n".join([message[:_FIRST], "", *frames, *before, message]))
 
 
 def message_of(error):
@@ -392,31 +390,8 @@ def message_of(error):
     return "%s: %s" % (type(error).__name__, text)
 
 
-def _frames(tb):
-    lines = []
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if lines or not _is_runner(code.co_filename):
-            line = linecache.getline(code.co_filename, tb.tb_lineno, tb.tb_frame.f_globals).strip()
-            lines.append(
-                "%s:%d: in %s\n    %s" % (_relative(code.co_filename), tb.tb_lineno, code.co_name, line)
-            )
-        tb = tb.tb_next
-    return lines[-_FRAMES:]
-
-
-def _cause(error):
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return [] if cause is None else ["after %s" % message_of(cause)[:_FIRST]]
-
-
-def _is_runner(file):
-    return "/_pytest/" in file or "/pluggy/" in file
-
-
-def _relative(file):
-    here = os.getcwd() + os.sep
-    return file[len(here) :] if file.startswith(here) else file
+def _is_runners(frame):
+    return "/_pytest/" in frame.filename or "/pluggy/" in frame.filename
 
 
 def shortened(text):

@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import LASTING, UNSEEN, RunnerReport
@@ -47,21 +48,14 @@ class Gap:
         ulps: in units in the last place of a double (the number of doubles in between, plus one); infinite
             where one of a pair is no finite number.
         relative: largest difference relative to the expected one; infinite where that is 0.
-        absolute: largest absolute one.
         absolute_at_zero: largest absolute one of those where 0 was expected, which no `rtol` accepts.
         relative_elsewhere: largest relative one of all others.
     """
 
     ulps: float = 0.0
     relative: float = 0.0
-    absolute: float = 0.0
     absolute_at_zero: float = 0.0
     relative_elsewhere: float = 0.0
-
-    def joined(self, other: Gap) -> Gap:
-        """Return the larger of each."""
-        names = ("ulps", "relative", "absolute", "absolute_at_zero", "relative_elsewhere")
-        return Gap(**{name: max(getattr(self, name), getattr(other, name)) for name in names})
 
     @property
     def accepting(self) -> str:
@@ -83,23 +77,20 @@ class Gap:
 
 def gap(expected: Sequence[float], got: Sequence[float]) -> Gap:
     """Return the largest differences of floats that belong together."""
-    found = Gap()
-    for left, right in zip(expected, got, strict=True):
-        found = found.joined(_gap(left, right))
-    return found
-
-
-def _gap(expected: float, got: float) -> Gap:
-    if _bits(expected) == _bits(got) or (math.isnan(expected) and math.isnan(got)):
-        return Gap()
-    if not (math.isfinite(expected) and math.isfinite(got)):
-        return Gap(ulps=math.inf, relative=math.inf, absolute=math.inf)
-    absolute = abs(got - expected)
-    ulps = abs(_place(expected) - _place(got))
-    if expected == 0:
-        return Gap(ulps=ulps, relative=math.inf, absolute=absolute, absolute_at_zero=absolute)
-    relative = absolute / abs(expected)
-    return Gap(ulps=ulps, relative=relative, absolute=absolute, relative_elsewhere=relative)
+    pairs = [
+        (one, other)
+        for one, other in zip(expected, got, strict=True)
+        if _bits(one) != _bits(other) and not (math.isnan(one) and math.isnan(other))
+    ]
+    if not all(map(math.isfinite, chain.from_iterable(pairs))):
+        return Gap(ulps=math.inf, relative=math.inf)
+    elsewhere = max((abs(other - one) / abs(one) for one, other in pairs if one), default=0.0)
+    return Gap(
+        ulps=max((abs(_place(one) - _place(other)) for one, other in pairs), default=0.0),
+        relative=elsewhere if all(one for one, _ in pairs) else math.inf,
+        absolute_at_zero=max((abs(other) for one, other in pairs if not one), default=0.0),
+        relative_elsewhere=elsewhere,
+    )
 
 
 def accepted(expected: Sequence[float], got: Sequence[float], tolerance: Tolerance) -> bool:
