@@ -9,8 +9,6 @@ not: truncations and special cases hide behind them.
 import os
 from collections import namedtuple
 
-from .input_objects import ANSWERS
-
 #: How deep a value is looked at, and how many items of one container.
 MAX_DEPTH, MAX_ITEMS = 5, 400
 #: Tuples longer than this have no fields, only items; dicts of strings up to this many keys are records.
@@ -117,156 +115,122 @@ def _is_hashable(value):
 
 
 #: These come about by chance where there are few items: one value that has them is long enough, or two do.
-_BY_CHANCE = frozenset(("a permutation", "indexes", "rows of indexes", "square"))
-_LONG = 4
+_BY_CHANCE, _LONG = frozenset(("a permutation", "indexes", "rows of indexes", "square")), 4
 
 
-def common(values):
+def _common_properties(values):
     """Return the names of properties that every value has which says something, and at least one does."""
-    return tuple(name for name, test in _TESTS.items() if _all(name, test, values))
+    return tuple(name for name, test in _PROPERTIES.items() if _all_have(name, test, values))
 
 
-def _all(name, test, values):
+def _all_have(name, test, values):
     answers = [_answer(test, value) for value in values]
-    if False in answers:
-        return False
     having = [value for value, answer in zip(values, answers) if answer]
     by_chance = name in _BY_CHANCE and len(having) == 1 and not _is_long(having[0])
-    return bool(having) and not by_chance
+    return False not in answers and bool(having) and not by_chance
 
 
 def _is_long(value):
     return type(value) in (list, tuple) and len(value) >= _LONG
 
 
-def missing(names, value):
+def _missing_property(names, value):
     """Return the first of some properties that a value has not; empty if it has all."""
-    return next((name for name in names if _answer(_TESTS[name], value) is False), "")
+    return next((name for name in names if _answer(_PROPERTIES[name], value) is False), "")
 
 
 def _answer(test, value):
+    """Return True or False; None where a value says nothing (a list of one item has no order)."""
     try:
         return test(value)
     except Exception:  # items that cannot be compared or hashed
         return None
 
 
-def _absolute_path(value):
-    """Tell paths as the operating system gives them: code may well rely on that form."""
-    return value[:1] == "/" and os.path.normpath(value) == value if type(value) is str else None
+def _of_items(holds):
+    """Return a test of sequences of two items and more."""
+    return lambda value: holds(value) if type(value) in (list, tuple) and len(value) > 1 else None
 
 
-def _items(value, least=2):
-    """Return the items of a sequence that has some."""
-    if type(value) not in (list, tuple) or len(value) < least:
-        return None
-    return value
+def _of_rows(holds):
+    """Return a test of sequences of sequences, none of them empty."""
 
-
-def _pairs(items):
-    return zip(items, items[1:])  # noqa: RUF007 - Python 3.9 has no pairwise
-
-
-def _pairwise(holds):
     def test(value):
-        items = _items(value)
-        return None if items is None else all(holds(a, b) for a, b in _pairs(items))
+        if type(value) not in (list, tuple) or not value:
+            return None
+        return holds(value) if all(type(row) in (list, tuple) and row for row in value) else None
 
     return test
 
 
-def _distinct(value):
-    items = _items(value)
-    return None if items is None else len({_frozen(item) for item in items}) == len(items)
+def _is_ordered(items):
+    return all(one <= other for one, other in zip(items, items[1:]))  # noqa: RUF007 - Python 3.9
+
+
+def _is_ordered_by(field):
+    return _of_rows(lambda rows: _is_ordered([row[field] for row in rows]) if len(rows) > 1 else None)
+
+
+def _is_distinct(items):
+    return len({_frozen(item) for item in items}) == len(items)
 
 
 def _frozen(item):
     return tuple(map(_frozen, item)) if type(item) is list else item
 
 
-def _rows(value):
-    """Return the items of a sequence of sequences."""
-    items = _items(value, 1)
-    return items if items and all(type(row) in (list, tuple) and row for row in items) else None
+def _are_whole(items):
+    return all(type(item) is int for item in items)
 
 
-def _by_field(number):
-    def test(value):
-        rows = _rows(value)
-        if rows is None or len(rows) < 2:
-            return None
-        fields = [row[number] for row in rows]
-        return all(a <= b for a, b in _pairs(fields))
-
-    return test
+def _are_own_indexes(items):
+    return all(-1 <= item < len(items) for item in items) if _are_whole(items) else None
 
 
-def _rectangular(value):
-    rows = _rows(value)
-    return None if rows is None else len({len(row) for row in rows}) == 1
-
-
-def _square(value):
-    rows = _rows(value)
-    return None if rows is None else all(len(row) == len(rows) for row in rows)
-
-
-def _are_own_indexes(value):
-    items = _items(value)
-    if items is None or not all(type(item) is int for item in items):
-        return None
-    return all(-1 <= item < len(items) for item in items)
-
-
-def _row_indexes(value):
+def _are_neighbours(rows):
     """Tell lists of neighbours: every item of every row is the number of a row."""
-    items = _items(value)
-    if items is None or not all(type(row) in (list, tuple, set) for row in items):
+    if not all(type(row) in (list, tuple, set) for row in rows):
         return None
-    flat = [item for row in items for item in row]
-    return all(type(item) is int and 0 <= item < len(items) for item in flat) if flat else None
+    flat = [item for row in rows for item in row]
+    return _are_whole(flat) and all(0 <= item < len(rows) for item in flat) if flat else None
 
 
-def _permutation(value):
-    items = _items(value)
-    if items is None or not all(type(item) is int for item in items):
-        return None
-    return sorted(items) in (list(range(len(items))), list(range(1, len(items) + 1)))
+def _is_permutation(items):
+    numbers = [*range(len(items) + 1)]
+    return sorted(items) in (numbers[:-1], numbers[1:]) if _are_whole(items) else None
 
 
-def _neighbours(value):
-    """Tell graphs: whatever the values of a dict hold is one of its keys."""
+def _is_graph(value):
+    """Tell graphs: an item in a value of the dict, or the first field of an edge with a weight, is a key."""
     if type(value) is not dict or not value:
         return None
-    if not all(type(item) in (list, tuple, set, dict) for item in value.values()):
+    if not all(type(items) in (list, tuple, set, dict) for items in value.values()):
         return None
-    return all(_first(item) in value for items in value.values() for item in items)
+    nodes = (item[0] if type(item) is tuple and item else item for items in value.values() for item in items)
+    return all(node in value for node in nodes)
 
 
-def _first(item):
-    """Return the node of an edge with a weight."""
-    return item[0] if type(item) is tuple and item else item
+def _is_absolute_path(value):
+    """Tell paths as the operating system gives them: code may well rely on that form."""
+    return value[:1] == "/" and os.path.normpath(value) == value if type(value) is str else None
 
 
-def _not_zero(value):
-    return value != 0 if type(value) in (int, float) else None
-
-
-_TESTS = {
-    "an absolute path": _absolute_path,
-    "sorted": _pairwise(lambda a, b: a <= b),
-    "sorted downwards": _pairwise(lambda a, b: a >= b),
-    "strictly sorted": _pairwise(lambda a, b: a < b),
-    "distinct": _distinct,
-    "sorted by the first field": _by_field(0),
-    "sorted by the last field": _by_field(-1),
-    "rows of one length": _rectangular,
-    "square": _square,
-    "indexes": _are_own_indexes,
-    "rows of indexes": _row_indexes,
-    "a permutation": _permutation,
-    "neighbours are keys": _neighbours,
-    "not zero": _not_zero,
+#: Properties that all values of a position may share, by name.
+_PROPERTIES = {
+    "an absolute path": _is_absolute_path,
+    "sorted": _of_items(_is_ordered),
+    "sorted downwards": _of_items(lambda items: _is_ordered(items[::-1])),
+    "strictly sorted": _of_items(lambda items: all(a < b for a, b in zip(items, items[1:]))),  # noqa: RUF007
+    "distinct": _of_items(_is_distinct),
+    "sorted by the first field": _is_ordered_by(0),
+    "sorted by the last field": _is_ordered_by(-1),
+    "rows of one length": _of_rows(lambda rows: len({len(row) for row in rows}) == 1),
+    "square": _of_rows(lambda rows: all(len(row) == len(rows) for row in rows)),
+    "indexes": _of_items(_are_own_indexes),
+    "rows of indexes": _of_items(_are_neighbours),
+    "a permutation": _of_items(_is_permutation),
+    "neighbours are keys": _is_graph,
+    "not zero": lambda value: value != 0 if type(value) in NUMBERS else None,
 }
 
 
@@ -306,7 +270,7 @@ def summary_of(values, many, *, may_be_empty=False):
         foreign=frozenset().union(*map(_foreign, values)),
         closed=_closed(values, many),
         keys=_keys([v for v in values if type(v) is dict]),
-        names=common(values),
+        names=_common_properties(values),
         pool=values[:MAX_ITEMS],
         may_be_empty=may_be_empty,
     )
@@ -315,12 +279,6 @@ def summary_of(values, many, *, may_be_empty=False):
 def is_bounded(number):
     """Say whether a number can be calculated with as a float: not infinite, NaN or a huge integer."""
     return -_LARGEST < number < _LARGEST
-
-
-def with_answers(summary):
-    """Return what is known of a position where tests give None, and code calls what it finds there."""
-    pool = [None, *ANSWERS]
-    return summary._replace(types=frozenset(map(type, pool)), closed=None, pool=pool)
 
 
 def _decimals(floats):
@@ -377,7 +335,7 @@ def broken_by(summary, value):
     if type(value) not in summary.types:
         return "type"
     name = _broken_number(summary, value) if type(value) in NUMBERS else _broken_container(summary, value)
-    return name or missing(summary.names, value)
+    return name or _missing_property(summary.names, value)
 
 
 def _broken_container(summary, value):
@@ -433,30 +391,23 @@ class CallRelations:
         return next((name for name in self.pairs if name not in kept), "")
 
 
-def infer(calls, optional=frozenset(), called=frozenset()):
+def infer(calls, optional=frozenset()):
     """Return what all calls, (args, kwargs) of each, have in common.
 
     Args:
         optional: last steps of positions that the code itself expects to be empty now and then.
-        called: parameters that the code calls, by position and by name.
     """
     gathered, pairs = {}, None
     for args, kwargs in calls:
         found = positions(args, kwargs)
         for path, values in found.items():
             gathered.setdefault(path, []).extend(values)
-        own = pairs_of(found)
-        pairs = own if pairs is None else pairs & own
-    many = len(calls) > 1
+        pairs = pairs_of(found) if pairs is None else pairs & pairs_of(found)
     places = {
-        path: summary_of(values, many, may_be_empty=path[-1] in optional) for path, values in gathered.items()
+        path: summary_of(values, len(calls) > 1, may_be_empty=path[-1] in optional)
+        for path, values in gathered.items()
     }
-    uncalled = {
-        path: with_answers(place)
-        for path, place in places.items()
-        if path in called and place.types == {type(None)}
-    }
-    return CallRelations({**places, **uncalled}, pairs or frozenset())
+    return CallRelations(places, pairs or frozenset())
 
 
 # ---- between arguments

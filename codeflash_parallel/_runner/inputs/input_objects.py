@@ -17,16 +17,6 @@ import types
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-def answer(*args, **kwargs):
-    """Stand in for a callable: give the last argument back if it is a container, and a text for all else."""
-    given = (*args, *kwargs.values())
-    return given[-1] if given and isinstance(given[-1], _CONTAINERS) else "x"
-
-
-#: Callables that take any arguments; what the second one returns is false.
-ANSWERS = (answer, "".format)
-
-
 @functools.cache
 def parsed(function):
     """Return the tree of a function and the name of its first parameter; (None, "") where there is none."""
@@ -42,25 +32,13 @@ def empties(function):
 
     Whoever wrote that expects them to be empty now and then. Attributes are named as `.name`.
     """
+    tree, own = parsed(function) if isinstance(function, types.FunctionType) else (None, "")
+    parts = [part for node in ast.walk(tree) for part in _truths(node)] if tree is not None else []
     return {
         getattr(part, "id", None) or "." + part.attr
-        for node, own in _nodes(function)
-        for part in _truths(node)
+        for part in parts
         if isinstance(part, ast.Name) or (isinstance(part, ast.Attribute) and _is_named(part.value, own))
     }
-
-
-def callees(function):
-    """Return the names that a function calls."""
-    nodes = (node for node, _ in _nodes(function) if isinstance(node, ast.Call))
-    return {node.func.id for node in nodes if isinstance(node.func, ast.Name)}
-
-
-def _nodes(function):
-    """Yield the nodes of a function's source, each with the name of its first parameter."""
-    tree, own = parsed(function) if isinstance(function, types.FunctionType) else (None, "")
-    for node in ast.walk(tree) if tree is not None else ():
-        yield node, own
 
 
 def _is_named(node, name):
