@@ -1,6 +1,7 @@
 """Names of types that no project can forge, and bounded text of values, made without running its code."""
 
 import builtins
+import contextlib
 import sys
 import types
 
@@ -68,11 +69,13 @@ def _text(value, depth, room):
         return repr(value) if len(value) <= room else repr(value[:room]) + "…"
     if depth == 0:
         return "…"
-    brackets = _BRACKETS.get(kind)
-    if brackets is not None:
-        return brackets[0] + _items(value, depth - 1, room) + brackets[1]
+    if kind in _BRACKETS:
+        opening, closing = _BRACKETS[kind]
+        return opening + _items(value, depth - 1, room) + closing
     if kind is dict:
-        return _pairs(value.items(), len(value), depth - 1, room)
+        texts = ((_text(key, depth - 1, room), _text(item, depth - 1, room)) for key, item in value.items())
+        pairs = ("%s: %s" % pair for pair in texts)
+        return "{" + ", ".join(_bounded(pairs, len(value), room)) + "}"
     return _object(value, depth - 1, room)
 
 
@@ -88,28 +91,21 @@ def literal(value):
 
 
 def _items(items, depth, room):
-    parts, used = [], 0
-    for item in items:
-        if len(parts) >= _MAX_ITEMS or used > room:
-            parts.append("… %d in all" % len(items))
-            break
-        parts.append(_text(item, depth, room - used))
-        used += len(parts[-1]) + 2
+    parts = _bounded((_text(item, depth, room) for item in items), len(items), room)
     if type(items) in (set, frozenset):
         parts.sort()
     return ", ".join(parts) + ("," if type(items) is tuple and len(items) == 1 else "")
 
 
-def _pairs(pairs, size, depth, room, form="%s: %s", brackets="{}"):
+def _bounded(texts, count, room):
+    """Return texts in a list until there is no more room, and then how many there are."""
     parts, used = [], 0
-    for key, item in pairs:
+    for text in texts:
         if len(parts) >= _MAX_ITEMS or used > room:
-            parts.append("… %d in all" % size)
-            break
-        name = _text(key, depth, room - used) if brackets == "{}" else key
-        parts.append(form % (name, _text(item, depth, room - used)))
-        used += len(parts[-1]) + 2
-    return brackets[0] + ", ".join(parts) + brackets[1]
+            return [*parts, "… %d in all" % count]
+        parts.append(text)
+        used += len(text) + 2
+    return parts
 
 
 def _object(value, depth, room):  # noqa: PLR0911 - one line for each kind
@@ -132,23 +128,16 @@ def _object(value, depth, room):  # noqa: PLR0911 - one line for each kind
 
 
 def _attributes(value, depth, room):
-    try:
-        state = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        state = {}
-    slots = {name: found for name, found in _slots(value) if name not in state}
-    pairs = [(str(name), item) for name, item in list(slots.items()) + list(state.items())]
-    return _pairs(pairs, len(pairs), depth, room, form="%s=%s", brackets="()")
-
-
-def _slots(value):
+    held = {}
     for base in type(value).__mro__:
         for name, member in base.__dict__.items():
             if type(member).__name__ == "member_descriptor" and not name.startswith("__"):
-                try:
-                    yield name, member.__get__(value)
-                except AttributeError:
-                    continue
+                with contextlib.suppress(AttributeError):
+                    held.setdefault(name, member.__get__(value))
+    with contextlib.suppress(AttributeError):
+        held.update(object.__getattribute__(value, "__dict__"))
+    texts = ("%s=%s" % (name, _text(item, depth, room)) for name, item in held.items())
+    return "(" + ", ".join(_bounded(texts, len(held), room)) + ")"
 
 
 def _foreign(value, name, room):
