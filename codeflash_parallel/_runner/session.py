@@ -17,7 +17,7 @@ IN_PYTEST = ("tests", "in-place", "pytest-benchmark")
 _MODES = {
     "tests": ".pytest_plugin.pytest_session",
     "arm": ".bench.race_arm",
-    "replay": ".replay.call_replay",
+    "replay": ".replay.replay_session",
     "profile": ".profile.line_profile",
     "derive": ".inputs.derived_inputs",
     "twins": ".inputs.twin_inputs",

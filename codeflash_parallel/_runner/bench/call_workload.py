@@ -11,7 +11,7 @@ from types import CoroutineType
 
 from ..imports import instrumentation
 from ..paths import path_relocation
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read, laziness
 from ..values import call_files
 from ..values.object_reduction import UnencodableValue

@@ -11,7 +11,7 @@ import threading
 import time
 
 from ..pytest_plugin.session_plugin import shortened
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver
 from ..values.type_handlers import MAX_ITEMS
 from . import call_workload

@@ -9,7 +9,7 @@ import time
 import types
 
 from ..channel.record_channel import line_of
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver
 from ..session import RunnerFailure
 from ..values import call_files

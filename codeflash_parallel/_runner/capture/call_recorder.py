@@ -102,7 +102,7 @@ class CallOrigin:
         return CallOrigin(recorder, self.target, self.module, self.via, shape)
 
 
-class CallTally:
+class _CallTally:
     """The calls of one target: how many there were, and the sample that is kept."""
 
     def __init__(self, capacity, seed):
@@ -147,7 +147,7 @@ class CallRecorder:
         calls = budget.get("calls", 2000)
         capacity = max(calls // max(1, len(targets)), min(calls, 1))
         seed = spec.get("seed", 0)
-        self.tallies = [CallTally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
+        self.tallies = [_CallTally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
         self.names = [target["qualname"] for target in targets]
         self.busy = set()
         self.mark = ContextVar("codeflash_mark", default=None)
@@ -216,7 +216,7 @@ class CallRecorder:
 
     def trace(self, call, args, kwargs):
         """Return what records the items of a generator."""
-        return GeneratorTrace(self, call, args, kwargs)
+        return _GeneratorTrace(self, call, args, kwargs)
 
     def _keep(self, call, args, kwargs):
         if call.origin.is_init and args:
@@ -292,7 +292,7 @@ class CallRecorder:
             for index, call in enumerate(calls):
                 self._write_call(index, call)
                 if call.blob is not None:
-                    call_files.write_call(file, meta_of(index, call), call.blob)
+                    call_files.write_call(file, _meta_of(index, call), call.blob)
             call_files.write_modules(file, self._root)
         os.replace(draft, self._inputs)
 
@@ -302,11 +302,11 @@ class CallRecorder:
         if unencodable:
             self._channel.write("unencodable", i=index, why=unencodable)
         fields.update(i=index, test=call.test, target=call.origin.target, args=call.args)
-        fields.update(captured=call.blob is not None, inputs=inputs_digest(call))
+        fields.update(captured=call.blob is not None, inputs=_inputs_digest(call))
         self._channel.write("call", why=call.why, ns=call.ns, thread=call.thread, **fields)
 
 
-def inputs_digest(call):
+def _inputs_digest(call):
     """Return a digest of all that a replay of a call depends on; empty when its inputs are not kept."""
     if call.blob is None:
         return ""
@@ -314,7 +314,7 @@ def inputs_digest(call):
     return blake2b(head.encode() + call.blob, digest_size=16).hexdigest()
 
 
-def meta_of(index, call):
+def _meta_of(index, call):
     """Return the head of a captured call in the inputs file."""
     origin = call.origin
     read = {} if call.items is None else {"items": call.items}
@@ -360,7 +360,7 @@ class UnrecordedTrace:
 SILENT = UnrecordedTrace()
 
 
-class GeneratorTrace:
+class _GeneratorTrace:
     """What a generator has given so far; its outcome is written when it ends, or as far as it was read."""
 
     def __init__(self, recorder, call, args, kwargs):

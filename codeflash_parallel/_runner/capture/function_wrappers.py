@@ -68,7 +68,7 @@ def _function(recorder, origin, function):
         return _sync(recorder, origin, function)
     recorder.watches_tasks[0] = True
     if flags & _ASYNCGEN:
-        return wrap_asyncgen(recorder, origin.shaped(recorder, "asyncgen"), function)
+        return _wrap_asyncgen(recorder, origin.shaped(recorder, "asyncgen"), function)
     return _coroutine(recorder, origin.shaped(recorder, "coroutine"), function)
 
 
@@ -148,7 +148,7 @@ async def _sampled_coroutine(recorder, origin, number, function, args, kwargs):
     return value
 
 
-class TargetSection:
+class _TargetSection:
     """A stretch of time in which this thread is inside a target; leaves outer ones alone."""
 
     __slots__ = ("_busy", "_me")
@@ -181,11 +181,11 @@ def wrap_generator(recorder, origin, function):
         if get_ident() in busy or (watches_tasks[0] and inside()):
             return (yield from function(*args, **kwargs))
         number = ticket()
-        with TargetSection(busy):
+        with _TargetSection(busy):
             call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
             generator = function(*args, **kwargs)
         trace = SILENT if call is None else recorder.trace(call, args, kwargs)
-        return (yield from _driven(generator, TargetSection(busy), trace))
+        return (yield from _driven(generator, _TargetSection(busy), trace))
 
     return wrapper
 
@@ -218,7 +218,7 @@ def _driven(generator, section, trace):
             sent, thrown = None, error
 
 
-def wrap_asyncgen(recorder, origin, function):
+def _wrap_asyncgen(recorder, origin, function):
     """Wrap an asynchronous generator function."""
     busy, inside = recorder.busy, recorder.inside
     ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
@@ -229,7 +229,7 @@ def wrap_asyncgen(recorder, origin, function):
         trace, mark = SILENT, None
         if get_ident() not in busy and not inside():
             number, mark = ticket(), ActiveCallMark()
-            with TargetSection(busy):
+            with _TargetSection(busy):
                 call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
             trace = SILENT if call is None else recorder.trace(call, args, kwargs)
         step = _AsyncSteps(function(*args, **kwargs), mark, recorder.mark, trace)

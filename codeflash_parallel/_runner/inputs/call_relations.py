@@ -252,7 +252,7 @@ Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
 )
 
 
-def summary_of(values, many, *, may_be_empty=False):
+def _summary_of(values, many, *, may_be_empty=False):
     """Sum the values of one position up.
 
     Args:
@@ -404,7 +404,7 @@ def infer(calls, optional=frozenset()):
             gathered.setdefault(path, []).extend(values)
         pairs = pairs_of(found) if pairs is None else pairs & pairs_of(found)
     places = {
-        path: summary_of(values, len(calls) > 1, may_be_empty=path[-1] in optional)
+        path: _summary_of(values, len(calls) > 1, may_be_empty=path[-1] in optional)
         for path, values in gathered.items()
     }
     return CallRelations(places, pairs or frozenset())

@@ -19,7 +19,7 @@ from ..imports import import_guard, instrumentation
 from ..paths import path_relocation
 from ..process import process_fork
 from ..process.call_limits import CALL_S, CallTimeout, awaited, limit_memory, limited, mortal
-from ..replay.call_replay import ReplaySession
+from ..replay.replay_session import ReplaySession
 from ..values import argument_pickler, call_files
 from ..values.value_text import type_name
 from . import call_relations, input_shrinker

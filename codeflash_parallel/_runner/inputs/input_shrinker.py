@@ -8,7 +8,7 @@ import math
 
 from ..imports import import_guard, instrumentation
 from ..process.call_limits import limit_memory
-from ..replay.call_replay import ReplaySession
+from ..replay.replay_session import ReplaySession
 from ..values import argument_pickler, call_files
 
 _MEMORY_BYTES = 512 << 20

@@ -21,7 +21,7 @@ from contextlib import suppress
 from ..bench.call_workload import RaisedException, batch_of
 from ..imports import import_guard, instrumentation
 from ..process.call_limits import CallTimeout, awaited, limit_memory, limited
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read
 from ..values import argument_pickler, call_files
 from ..values.value_text import type_name

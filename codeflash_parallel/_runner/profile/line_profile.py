@@ -18,7 +18,7 @@ import types
 
 from ..imports import import_guard, instrumentation
 from ..imports.instrumentation import definitions
-from ..replay.call_replay import ReplaySession
+from ..replay.replay_session import ReplaySession
 from ..replay.target_functions import TargetNotFound
 from ..values import call_files
 

@@ -65,7 +65,7 @@ class _Pickler(pickle.Pickler):
         if any(code.co_filename == file and _is_within(function, name) for file, name in self._targets):
             raise pickle.PicklingError("a nameless function of the target's own")
         return (
-            new_function,
+            _new_function,
             (_written(code), code.co_filename, _home(function), function.__name__, function.__closure__),
             {name: getattr(function, name) for name in _FUNCTION_STATE},
             None,
@@ -162,7 +162,7 @@ def _names(code):
     return set(code.co_names).union(*nested)
 
 
-def new_function(code, file, module, name, closure):
+def _new_function(code, file, module, name, closure):
     """Make a function from its code; its globals are those of its module, imported anew."""
     namespace = {} if module == "builtins" else importlib.import_module(module).__dict__
     made = _placed(marshal.loads(bytes.fromhex(code)), file)
@@ -183,10 +183,10 @@ def _cell(cell):
         content = (cell.cell_contents,)
     except ValueError:
         content = ()
-    return new_cell, (), content, None, None, _fill_cell
+    return _new_cell, (), content, None, None, _fill_cell
 
 
-def new_cell():
+def _new_cell():
     """Make an empty cell of a closure."""
     return types.CellType()
 
@@ -236,39 +236,22 @@ def _module(module):
 
 def _lock(lock):
     # A lock that nobody holds is as good as a new one.
-    if lock.locked():
+    if "owner=0" not in repr(lock) if type(lock) is _RLOCK else lock.locked():
         raise pickle.PicklingError("a lock that is held")
-    return new_lock, ()
-
-
-def _rlock(lock):
-    if "owner=0" not in repr(lock):
-        raise pickle.PicklingError("a lock that is held")
-    return new_rlock, ()
+    return (threading.RLock if type(lock) is _RLOCK else threading.Lock), ()
 
 
 def _match(match):
     how = (match.re, match.string, match.pos, match.endpos, match.regs)
-    new_match(*how)
-    return new_match, how
+    _new_match(*how)
+    return _new_match, how
 
 
 def _proxy(proxy):
-    return new_proxy, (dict(proxy),)
+    return _new_proxy, (dict(proxy),)
 
 
-# Some of these types cannot be found by the names that they give themselves.
-def new_lock():
-    """Make a lock."""
-    return threading.Lock()
-
-
-def new_rlock():
-    """Make a reentrant lock."""
-    return threading.RLock()
-
-
-def new_match(pattern, string, pos, endpos, regs):
+def _new_match(pattern, string, pos, endpos, regs):
     """Make a match again: the search of its pattern that gives the same groups at the same places.
 
     Raises:
@@ -283,18 +266,19 @@ def new_match(pattern, string, pos, endpos, regs):
     return found
 
 
-def new_proxy(mapping):
+def _new_proxy(mapping):
     """Make a view of a mapping."""
     return types.MappingProxyType(mapping)
 
 
+_RLOCK = type(threading.RLock())
 _REDUCERS = {
     re.Match: _match,
     types.CellType: _cell,
     types.ModuleType: _module,
     types.MappingProxyType: _proxy,
     type(threading.Lock()): _lock,
-    type(threading.RLock()): _rlock,
+    _RLOCK: _lock,
 }
 
 

@@ -50,7 +50,7 @@ def note(cls):
         _NOTED.update("%s: %s" % (name, method) for method in _ITEMS if _special(cls, method) is not None)
 
 
-def note_state(cls, state):
+def _note_state(cls, state):
     """Note the attributes that are not what one reads under their names: a property stands before them."""
     for name in _SEEN.get(cls, ()):
         if name in state:
@@ -236,7 +236,7 @@ def _state(walk, cls, state):
         return
     added = ADDED.get(cls)
     for part in parts:
-        note_state(cls, part or {})
+        _note_state(cls, part or {})
         by_name = {name: part[name] for name in part if name not in added} if part and added else part
         yield from attributes(walk, by_name or {})
 

@@ -133,7 +133,7 @@ class Walk:
             self.mask[len(self.full)] = "~"
             self.keep_floats((value,))
         self.full.append(text)
-        self.less.append(text if kind in _EXACT else number_text(value))
+        self.less.append(text if kind in _EXACT else _number_text(value))
 
     def write(self, text, less=None):
         """Append to the full text, and to the typeless one what stands there instead."""
@@ -199,7 +199,7 @@ def _shortened(kind, value):
     return "<%s %s>" % (kind.__name__, blake2b(data, digest_size=16).hexdigest())
 
 
-def number_text(value):
+def _number_text(value):
     """Write a float or bool as the int that it equals, if there is one (and it is no -0.0)."""
     if math.isfinite(value) and int(value) == value and repr(value) != "-0.0":
         return literal(int(value))
@@ -209,7 +209,7 @@ def number_text(value):
 def _flat_texts(items):
     """Return the masked and the typeless text of some atoms, comma separated."""
     masked = ", ".join(["~" if type(item) is float else literal(item) for item in items])
-    less = ", ".join([literal(item) if type(item) in _EXACT else number_text(item) for item in items])
+    less = ", ".join([literal(item) if type(item) in _EXACT else _number_text(item) for item in items])
     return masked, less
 
 
