@@ -103,7 +103,7 @@ class PytestBatch:
         started = time.process_time_ns()
         outcomes = [(r.nodeid, r.when, r.outcome, hasattr(r, "wasxfail")) for r in self._reports]
         last = outcomes[-len(outcomes) // self._times :] if self._times else []
-        # Who switches the collector off speeds up all the rest of the tests.
+        # A test that switches the collector off speeds up all the rest.
         given = [call_workload.outcome(value, call_workload.FLOATLESS) for value in self._kept()]
         seen = repr((last, gc.isenabled(), gc.get_threshold(), given))
         checked = {
@@ -146,7 +146,7 @@ class FixtureWork:
         return FixtureBatch(batches)
 
     def close(self):
-        """Let the tests go on to their ends: bodies, then their own fixtures, then those that they share."""
+        """Let the tests run to their ends: bodies, then their own fixtures, then those that they share."""
         seats = [seat for group in self._groups for seat in group]
         for step in (FixtureThread.leave, FixtureThread.go_on, FixtureThread.go_on):
             for seat in seats:

@@ -45,7 +45,7 @@ class Reservoir:
         self._lock = threading.RLock()
 
     def admit(self, number, item):
-        """Put an item into the reservoir, perhaps in place of another; say whether it was its turn."""
+        """Put an item into the reservoir, perhaps in place of another; return whether it was its turn."""
         with self._lock:
             if number < self.due[0]:
                 return False
@@ -64,7 +64,7 @@ class Reservoir:
                 self._next, self.due[0] = self.due[0], NEVER
 
     def resume(self):
-        """Go on after a pause; what was passed by meanwhile had no chance."""
+        """Admit calls again after a pause; those passed by meanwhile had no chance."""
         with self._lock:
             if self._next is not None:
                 self._next, self.due[0] = None, self._next
@@ -172,7 +172,7 @@ class CallRecorder:
         self._orders = itertools.count()
 
     def inside(self):
-        """Say whether this task is in a call of an asynchronous target."""
+        """Return whether this task is in a call of an asynchronous target."""
         mark = self.mark.get()
         return mark is not None and mark.open
 
@@ -256,7 +256,7 @@ class CallRecorder:
         self.spend(started)
 
     def spend(self, started):
-        """Charge the time since `started` to the budget; say whether any is left (else calls are counted).
+        """Charge the time since `started` to the budget; return whether any is left (else calls are counted).
 
         A test gets half of what is left: one that is costly to record must not take all from the others.
         """

@@ -158,7 +158,7 @@ class _TargetSection:
         self._me = None
 
     def __enter__(self):
-        # Another thread may go on with a generator.
+        # Another thread may continue a generator.
         me = get_ident()
         if me not in self._busy:
             self._busy.add(me)

@@ -52,7 +52,7 @@ def run(spec, channel):
     object_reduction.count_anew()
     for call in _derived(spec):
         if session.is_slow:
-            break  # whoever hangs need not hang twice
+            break  # one call without an end is enough
         session.replay(call, channel, texts)
     session.look_again(channel)
     _tell_replaced(own, channel)
@@ -103,6 +103,25 @@ def _wanted(spec, calls, path):
         return calls
     wanted = frozenset(spec["calls"])
     return [call for call in calls if call.meta["i"] in wanted]
+
+
+def open_session(spec, channel, path, wanted=None):
+    """Guard the imports of this process, read calls and import what they go to.
+
+    Args:
+        path: of the file of calls.
+        wanted: numbers of the calls; None: all.
+
+    Returns:
+        The guard, the session and the calls.
+    """
+    guard = import_guard.install(spec, channel)
+    call_files.install_places(spec)
+    calls = call_files.read_calls(path, wanted)
+    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    session = ReplaySession(spec)
+    session.resolve(calls)
+    return guard, session, calls
 
 
 class ReplaySession:

@@ -326,7 +326,7 @@ def _array(walk, value):
 
 
 def _is_long(dtype):
-    """Tell a long double: its bytes hold garbage as padding."""
+    """Return whether it is a long double, whose bytes hold garbage as padding."""
     return dtype.kind in "fc" and dtype.itemsize > (16 if dtype.kind == "c" else 8)
 
 
@@ -357,7 +357,7 @@ def _as_floats(value):
 
 def _with_one_nan(value):
     """Give every nan the same bits."""
-    strange = value != value  # noqa: PLR0124 - that is what tells a nan
+    strange = value != value  # noqa: PLR0124 - true of nan only
     if strange.any():
         value = value.copy()
         value[strange] = float("nan")

@@ -146,7 +146,7 @@ class Walk:
         self.write(text, less)
 
     def keep_floats(self, values):
-        """Take floats that were written, if anybody wants them."""
+        """Keep floats that were written, if they are wanted."""
         if self.floats is not None:
             self.floats.extend(values)
 
@@ -242,7 +242,7 @@ def _sequence(walk, value, opening, closing):
 
 
 def _holds_long(kinds, items):
-    """Say whether one of some items is a text, or bytes, that is written as its digest."""
+    """Return whether one of some items is a text, or bytes, that is written as its digest."""
     if kinds.isdisjoint(_TEXTS):
         return False
     texts = items if kinds <= _TEXTS else [item for item in items if type(item) in _TEXTS]
@@ -316,7 +316,7 @@ def encode_in_part(value, floats=None):
     """Return the digests of a value of which parts may have no canonical form: of those, the types count.
 
     Args:
-        floats: a list that takes all floats in their order; `None`: nobody wants them.
+        floats: a list that takes all floats in their order; `None`: they are not wanted.
 
     Raises:
         Unencodable: no more than its type would be left.
@@ -428,7 +428,7 @@ def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
 
 
 def _after(walk, args, kwargs):
-    """Go on with the walk of the result over the arguments; nothing when they cannot be encoded.
+    """Continue the walk of the result over the arguments; nothing when they cannot be encoded.
 
     A lock or a local function somewhere in an argument must not hide what happened to all the rest.
     """
