@@ -168,8 +168,7 @@ class FixtureBatch:
     def check(self):
         """Return a digest of the kept outcomes of all tests, and which test did not come to its fixture."""
         started = time.process_time_ns()
-        found = [_Absent(seat) if batch is None else batch for seat, batch in self._batches]
-        checks = [one.check() for one in found]
+        checks = [_absent(seat) if batch is None else batch.check() for seat, batch in self._batches]
         digest = hashlib.sha256("".join(check["digest"] for check in checks).encode())
         checked = {
             "digest": digest.hexdigest(),
@@ -180,16 +179,10 @@ class FixtureBatch:
         return dict(checked, ns=time.process_time_ns() - started, **({"said": said[0]} if said else {}))
 
 
-class _Absent:
-    """Stands for a test that did not come to its fixture."""
-
-    def __init__(self, seat):
-        self._seat = seat
-
-    def check(self):
-        """Return what is said of it."""
-        said = "%s does not come to its benchmark%s" % (self._seat.name, self._seat.why)
-        return {"digest": said, "raised": True, "said": said}
+def _absent(seat):
+    """Return the check of a test that did not come to its fixture."""
+    said = "%s does not come to its benchmark%s" % (seat.name, seat.why)
+    return {"digest": said, "raised": True, "said": said}
 
 
 class _Left(BaseException):

@@ -5,6 +5,7 @@ import json
 import random
 import sys
 import time
+from functools import partial
 
 from ..imports import import_guard, instrumentation
 from ..integrity.runner_functions import own_parts
@@ -15,8 +16,9 @@ from ..values.value_digests import (
     digest_arguments,
     digest_raise,
     digest_return,
-    measure_raise,
-    measure_return,
+    measured,
+    observe_raise,
+    observe_return,
 )
 from ..values.value_text import render_arguments
 from . import call_effects
@@ -176,10 +178,12 @@ class ReplaySession:
         def returned(*seen):
             told = space.told(*seen)  # before the iterators are read
             plain = self._plain(seen[0]) if self._spec.get("judged") else {}
-            fields = dict(measure_return(*seen), space=told, **plain)
+            fields = dict(measured(observe_return, *seen), space=told, **plain)
             return dict(fields, arguments=digest_arguments(*seen[1:])) if plain else fields
 
-        fields.update(self._observed(function, args, kwargs, meta, returned, measure_raise))
+        fields.update(
+            self._observed(function, args, kwargs, meta, returned, partial(measured, observe_raise))
+        )
         left = render_arguments(args, kwargs)
         fields["left"] = "" if left == fields["args"] else left
         why = fields.pop("unencodable", "")

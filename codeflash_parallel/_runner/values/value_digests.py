@@ -9,8 +9,7 @@ objects are numbered as they are met, so aliasing and cycles show; no address ev
 
 import base64
 import math
-import sys
-from array import array
+import struct
 from collections import namedtuple
 from hashlib import blake2b
 
@@ -354,28 +353,16 @@ def observe_return(value, args, kwargs, iterators=EXHAUST, floats=None):
 _MOST_FLOATS = 100_000
 
 
-def _measuring(observe):
-    """Return an observer that gives the floats in result and arguments, too, as the walk meets them.
+def measured(observe, outcome, args, kwargs):
+    """Return what an observer gives, with the floats in result and arguments as base64 of 8 bytes each.
 
-    `skeleton` is the digest of all the rest: where it is the same, only floats differ.
+    There are none for too many. `skeleton` is the digest of all the rest: where it is the same, only floats
+    differ.
     """
-
-    def measure(outcome, args, kwargs):
-        floats = []
-        fields = observe(outcome, args, kwargs, EXHAUST, floats)
-        return dict(fields, floats=_packed(floats))
-
-    return measure
-
-
-def _packed(floats):
-    """Return floats as base64 of 8 bytes each; empty for none and for too many."""
-    if not floats or len(floats) > _MOST_FLOATS:
-        return ""
-    numbers = array("d", floats)
-    if sys.byteorder != "little":
-        numbers.byteswap()
-    return base64.b64encode(numbers.tobytes()).decode("ascii")
+    floats = []
+    fields = observe(outcome, args, kwargs, EXHAUST, floats)
+    some = floats if len(floats) <= _MOST_FLOATS else []
+    return dict(fields, floats=base64.b64encode(struct.pack("<%dd" % len(some), *some)).decode("ascii"))
 
 
 def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
@@ -409,9 +396,6 @@ def digest_arguments(args, kwargs):
 def observe_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that raised: its digests, and a text for people."""
     return dict(digest_raise(error, args, kwargs, iterators, floats), text=render(error))
-
-
-measure_return, measure_raise = _measuring(observe_return), _measuring(observe_raise)
 
 
 def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
