@@ -91,20 +91,15 @@ def _calls(spec, session, proof, channel):
         current_template.server().stop()
     if server is not None:
         started = time.perf_counter_ns()
-        calls = _wanted(spec, calls, path)
+        wanted = spec.get("calls")
+        if spec["inputs"] != path:
+            calls = call_files.read_calls(spec["inputs"], wanted)
+        elif wanted is not None:
+            numbers = frozenset(wanted)
+            calls = [call for call in calls if call.meta["i"] in numbers]
         session.resolve(calls)
     channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
     return call_files.completed(calls, spec["inputs"])
-
-
-def _wanted(spec, calls, path):
-    """Return the calls that a fork is to replay."""
-    if spec["inputs"] != path:
-        return call_files.read_calls(spec["inputs"], spec.get("calls"))
-    if spec.get("calls") is None:
-        return calls
-    wanted = frozenset(spec["calls"])
-    return [call for call in calls if call.meta["i"] in wanted]
 
 
 def open_session(spec, channel, path, wanted=None):

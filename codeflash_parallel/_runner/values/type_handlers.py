@@ -175,10 +175,6 @@ def _bytearray(walk, value):
         walk.write("bytearray(%r)" % bytes(value), repr(bytes(value)))
 
 
-def _range(walk, value):
-    walk.write(repr(value))
-
-
 def _slice(walk, value):
     return _tagged(walk, "slice", (value.start, value.stop, value.step))
 
@@ -258,7 +254,7 @@ def end_spent(walk, ended):
 _BUILTIN = {
     complex: _complex,
     bytearray: _bytearray,
-    range: _range,
+    range: _literal,
     slice: _slice,
     memoryview: _memoryview,
     re.Match: _match,

@@ -231,11 +231,6 @@ class CallDifference:
     measured: CallMeasurement = field(default_factory=CallMeasurement)
 
     @property
-    def gap(self) -> Gap | None:
-        """How far its floats lie apart, where they are all that differs."""
-        return self.measured.gap
-
-    @property
     def index(self) -> int:
         """The number of the call."""
         return self.expected.index

@@ -141,7 +141,7 @@ def compare_calls(
     if (manner := min(got.manners - known.manners, default="")) and not observed:
         return judged(code=Code.STATE_DIFFERS, reason=_manner_reason(manner))
     if decisive := observed or inside:
-        worst = min(decisive, key=_gravest_first)
+        worst = min(decisive, key=lambda one: (list(Code).index(one.code), one.index))
         difference = first_difference(worst, known, got)
         reason = sentence(worst, difference, len(decisive))
         return judged(code=worst.code, reason=reason, difference=difference)
@@ -177,10 +177,6 @@ def together(first: ValueComparison, second: ValueComparison) -> ValueComparison
     return replace(second, counts=counts, reason=reason, outside=outside, hints=hints)
 
 
-def _gravest_first(one: CallDifference) -> tuple[int, int]:
-    return list(Code).index(one.code), one.index
-
-
 def _is_beyond(one: CallDifference, known: BaselineReplays, rules: ComparisonRules) -> bool:
     """Return whether a difference lies outside of what the observed calls can vouch for.
 
@@ -192,7 +188,8 @@ def _is_beyond(one: CallDifference, known: BaselineReplays, rules: ComparisonRul
     if broken:
         counts_accidents = rules.loosens and not rules.judge
         return broken != OBJECTED and not (broken == ACCIDENT and counts_accidents)
-    return one.code is Code.FLOAT_DIFFERS and one.gap is not None and one.gap.relative <= ROUNDING
+    apart = one.measured.gap
+    return one.code is Code.FLOAT_DIFFERS and apart is not None and apart.relative <= ROUNDING
 
 
 def _is_by_accident(one: CallDifference, known: BaselineReplays) -> bool:
