@@ -91,7 +91,7 @@ file that git ignores, the message names the option that gives it: `--pass-env N
 
 _SELECTED = """It runs the tests that can notice a change of the targets: those that execute one, and those that start
 processes; all of them with `--no-select`. `run` runs the others, too, before a candidate enters the race
-([why](../explanation/fast_checks.md))."""
+([why](../explanation/equivalence.md#tests))."""
 
 
 def commands() -> str:
