@@ -291,6 +291,19 @@ def evaluate(
 ) -> RunResult:
     """Evaluate candidates from synchronous code: `Evaluator` under an event loop of its own.
 
+    Args:
+        candidates: a list, or a plain or async iterator that may still be producing.
+        repository: a path inside the user's repository; it is only read.
+        settings: of the run; defaults where none are given.
+        repairer: called on a thread with one `RepairRequest`; returns `Answer`s or `None`.
+        refiner: called on a thread with all `RefinementRequest`s that are ready; returns likewise.
+        observers: receive every event on the event loop's thread.
+        race: whether equivalent candidates are raced.
+        backend: event loop, `asyncio` or `trio`.
+
+    Returns:
+        The result. Whatever a candidate does is a value in it.
+
     Raises:
         UsageError, EnvironmentFault: the run could not be made.
     """
