@@ -83,7 +83,7 @@ def test_the_first_command_of_the_readme(tmp_path: Path) -> None:
     command = next(line for line in readme.splitlines() if "pip install -q . &&" in line)
     git(tmp_path, "clone", "--quiet", str(ROOT), "checkout")
     place = make_place(tmp_path / "user")
-    environment = {**place.environment, "CODEFLASH_PARALLEL_CACHE_DIR": str(place.cache)}
+    environment = {**place.environment, **BUDGET, "CODEFLASH_PARALLEL_CACHE_DIR": str(place.cache)}
 
     done = subprocess.run(
         ["bash", "-c", command],
