@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def prose(page: Path) -> str:
     return _FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     """Return the anchors that Python-Markdown gives to the titles of a page."""
     titles = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
