@@ -1,14 +1,18 @@
-"""Keep the form of a source file when its text changes: encoding, byte-order mark, line endings. Pure."""
+"""Text of source files: encoding, byte-order mark, line endings, and whether it is Python."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import re
+import subprocess
 import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from pathlib import Path
+
+from codeflash_parallel.candidates.python_source import decoded, parse_anew, pieces
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
@@ -107,3 +111,45 @@ def windows_patch(patch: bytes, is_windows: Callable[[str], bool]) -> bytes:
         elif found := _HUNK.match(line):
             old_left, new_left = (int(count) if count is not None else 1 for count in found.groups())
     return b"\n".join(lines)
+
+
+#: Compiling one file takes milliseconds; an interpreter that needs longer says nothing about the text.
+_COMPILE_DEADLINE_S = 20.0
+_COMPILE = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec', dont_inherit=True)"
+
+
+def syntax_fault(source: bytes, known: bytes = b"") -> str:
+    """Return what our own parser says against a text, empty when nothing.
+
+    Runs on the event loop's thread: the filter of warnings belongs to the whole process.
+
+    Args:
+        source: a file, in whatever encoding it names.
+        known: what it was made from; only what differs is parsed.
+    """
+    text = decoded(source)
+    try:
+        if text is None:
+            parse_anew(source)
+        else:
+            pieces(text, decoded(known) or "")
+    except SyntaxError as error:
+        where = f" (line {error.lineno})" if error.lineno else ""
+        return f"{error.msg}{where}"
+    return ""
+
+
+def compiles(interpreter: Path, source: bytes) -> bool:
+    """Ask the project's Python, which may be newer than ours; nothing is executed."""
+    try:
+        done = subprocess.run(
+            (interpreter, "-I", "-S", "-c", _COMPILE, "candidate.py"),
+            input=source,
+            capture_output=True,
+            timeout=_COMPILE_DEADLINE_S,
+            check=False,
+            env={"PYTHONWARNINGS": "ignore"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

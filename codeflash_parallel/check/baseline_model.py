@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays
 from codeflash_parallel.check.comparison.outcome_comparison import Outcomes, TestKey
 from codeflash_parallel.check.integrity.canaries import CanaryPlace
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.result.outcome_codes import Level
 
 

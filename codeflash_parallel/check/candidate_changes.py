@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from codeflash_parallel.candidates.analysis.code_constants import Constant, changed_constants
-from codeflash_parallel.candidates.analysis.functions import functions_of, signature, touched
-from codeflash_parallel.candidates.analysis.removed_checks import loosens
-from codeflash_parallel.candidates.fingerprint import fingerprint
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.code_changes import Constant, changed_constants, fingerprint, loosens
+from codeflash_parallel.candidates.functions import Target, functions_of, signature, touched
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkContext, ForkPoint, furthest
-from codeflash_parallel.check.review.review_flags import added_flags
+from codeflash_parallel.check.review_flags import added_flags
 from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId
 from codeflash_parallel.result.result_model import Flag
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from codeflash_parallel.candidates.input.sources import CandidateSource
+from codeflash_parallel.candidates.submissions import CandidateSource
 from codeflash_parallel.cli.output import Format, say
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns

@@ -22,20 +22,17 @@ from typing import Any
 
 import anyio
 
-from codeflash_parallel.repair.command_providers import CommandRefiner, CommandRepairer
-from codeflash_parallel.repair.provider_answers import (
+from codeflash_parallel.repair.command_providers import CommandRefiner, CommandRepairer, ProviderProcesses
+from codeflash_parallel.repair.provider_protocol import (
+    Answer,
     Outcome,
     ProviderAnswers,
     ProviderFailure,
-    checked_answers,
-)
-from codeflash_parallel.repair.provider_processes import ProviderProcesses
-from codeflash_parallel.repair.provider_protocol import (
-    Answer,
     RefinementRequest,
     Refiner,
     Repairer,
     RepairRequest,
+    checked_answers,
 )
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from codeflash_parallel.repair.protocol import answers_document, read_refinements, read_repair
-from codeflash_parallel.repair.provider_answers import checked_answers
+from codeflash_parallel.repair.provider_documents import answers_document, read_refinements, read_repair
+from codeflash_parallel.repair.provider_protocol import checked_answers
 from codeflash_parallel.result.errors import UsageError
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 
 from codeflash_parallel import __version__
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.check.session.selected_tests import Kills
 from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits

@@ -8,9 +8,9 @@ from itertools import count
 
 import anyio
 
-from codeflash_parallel.baseline.preflight.preflight import PreflightDepth
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.preflight import PreflightDepth
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.settings import ComparisonMode

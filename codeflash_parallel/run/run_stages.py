@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
 
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.check.session.selected_tests import Kills
 from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.race.ranking.tie_break_policy import Policy
 from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId

@@ -13,13 +13,12 @@ from typing import Any
 import anyio
 from guest_runs import shared_guest, write_files
 
-from codeflash_parallel.baseline.preflight.baseline_findings import repetitions, stable, stable_globals
-from codeflash_parallel.baseline.preflight.canary_trials import canaries_to_try
-from codeflash_parallel.baseline.preflight.hidden_test_files import absences
-from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.baseline.preflight.test_dependent_calls import replayed
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.baseline_findings import repetitions, stable, stable_globals
+from codeflash_parallel.baseline.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.preflight import canaries_to_try
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
 from codeflash_parallel.check.checker import check
@@ -27,15 +26,16 @@ from codeflash_parallel.check.comparison.outcome_comparison import outcomes_by_t
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.run_dispatch import WarmServers, template_spec
 from codeflash_parallel.check.dispatch.server_verification import verify
-from codeflash_parallel.check.integrity.report_trust import with_canaries
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.replay_specs import DerivationRequest, replay_spec
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.integrity.process_faults import with_canaries
+from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.check.session.runner_session import (
+    DerivationRequest,
     RunnerConfig,
     SelectedRun,
+    TestRequest,
     WrapMode,
     first_run_spec,
+    replay_spec,
     run_guest,
     selected_run_spec,
 )

@@ -13,9 +13,10 @@ import pytest
 
 import codeflash_parallel
 from codeflash_parallel.repair.broker import MAX_ABANDONED, WORKERS, open_broker
-from codeflash_parallel.repair.provider_answers import ProviderAnswers, ProviderFailure
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
+    ProviderAnswers,
+    ProviderFailure,
     RefinementKind,
     RefinementRequest,
     RepairRequest,

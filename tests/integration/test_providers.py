@@ -12,11 +12,16 @@ from pathlib import Path
 import pytest
 
 import codeflash_parallel
-from codeflash_parallel.repair.command_providers import CommandRepairer, command_refiner, command_repairer
-from codeflash_parallel.repair.provider_answers import MalformedAnswer
-from codeflash_parallel.repair.provider_processes import CommandFailure, ProviderProcesses
+from codeflash_parallel.repair.command_providers import (
+    CommandFailure,
+    CommandRepairer,
+    ProviderProcesses,
+    command_refiner,
+    command_repairer,
+)
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
+    MalformedAnswer,
     RefinementKind,
     RefinementRequest,
     RepairRequest,
@@ -156,7 +161,7 @@ def test_a_command_dies_with_the_process_that_asked(tmp_path, alive):
     started = tmp_path / "started"
     os.mkfifo(started)
     program = (
-        "from codeflash_parallel.repair.provider_processes import ProviderProcesses\n"
+        "from codeflash_parallel.repair.command_providers import ProviderProcesses\n"
         f"ProviderProcesses().ask(['/bin/sh', '-c', '{hold}; echo > {started}; exec sleep 600'], b'', deadline_s=600)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(codeflash_parallel.__file__).parents[1])}

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 from codeflash_parallel.repair.broker import MAX_ABANDONED
-from codeflash_parallel.repair.protocol import (
+from codeflash_parallel.repair.provider_documents import (
     read_answers,
     read_refinements,
     read_repair,
     refinement_document,
     repair_document,
 )
-from codeflash_parallel.repair.provider_answers import MAX_ANSWERS
+from codeflash_parallel.repair.provider_protocol import MAX_ANSWERS
 from codeflash_parallel.result.candidate.candidate_model import FileTexts, PatchText, Replacement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")

@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codeflash_parallel.check.comparison.float_tolerance import Gap, Tolerance
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import LASTING, UNSEEN, RunnerReport
+from codeflash_parallel.check.session.runner_report import (
+    LASTING,
+    UNSEEN,
+    CallDigests,
+    CallOutcome,
+    RunnerReport,
+)
 from codeflash_parallel.result.outcome_codes import Code, Level
 
 #: Derived inputs of one target that are wanted and keep all relations.

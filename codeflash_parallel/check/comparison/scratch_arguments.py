@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_report import CallOutcome
 
 #: Number of a target, and the place of an argument.
 Spaces = frozenset[tuple[int, str]]

@@ -24,8 +24,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
 from codeflash_parallel.check.comparison.difference_text import first_difference, sentence
 from codeflash_parallel.check.comparison.float_tolerance import Tolerance, accepted, gap, unpacked
 from codeflash_parallel.check.comparison.scratch_arguments import Spaces, is_scratch, scratch_spaces, uses
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 

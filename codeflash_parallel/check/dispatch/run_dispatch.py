@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkPoint
-from codeflash_parallel.check.integrity.canaries import Canary
-from codeflash_parallel.check.integrity.run_secrets import RunSecrets, arm
-from codeflash_parallel.check.session.replay_specs import replay_spec
+from codeflash_parallel.check.integrity.canaries import Canary, RunSecrets, arm
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     RunnerSession,
     SelectedRun,
     read_session,
+    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.result.runtime_protocols import (

@@ -18,11 +18,8 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.integrity.canaries import Canary, draw
-from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault
-from codeflash_parallel.check.integrity.report_trust import unbelievable
-from codeflash_parallel.check.integrity.run_secrets import arm
-from codeflash_parallel.check.session.replay_specs import replay_spec
+from codeflash_parallel.check.integrity.canaries import Canary, arm, draw
+from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault, unbelievable
 from codeflash_parallel.check.session.runner_session import (
     RunnerSession,
     SelectedRun,
@@ -30,6 +27,7 @@ from codeflash_parallel.check.session.runner_session import (
     Tracebacks,
     WrapMode,
     read_session,
+    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of

@@ -8,15 +8,157 @@ runner says can be believed.
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import json
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from codeflash_parallel.check.integrity.assertion_helpers import STATEMENT, AssertionHelpers, form_of
-from codeflash_parallel.check.session.runner_outcomes import TestOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.candidates.functions import parse_or_none
+from codeflash_parallel.check.session.runner_report import RunnerReport, TestOutcome
+from codeflash_parallel.result.runtime_protocols import Workspace
+
+#: The assert statement, which every test module has.
+STATEMENT = "assert"
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionForm:
+    """How one helper is made to fail.
+
+    Attributes:
+        lines: of the body; `{v}` is a variable's name, `{wrong}` a number that is greater than the value.
+        tells: what the failure's message must hold.
+    """
+
+    lines: tuple[str, ...]
+    tells: str = "{value}"
+
+
+def _of(*lines: str, tells: str = "{value}") -> tuple[AssertionForm, ...]:
+    return (AssertionForm(("{v} = {a} * {b}", *lines), tells),)
+
+
+_PREDICATE = _of("assert {call}({v}, {wrong}), {v}")
+_PROCEDURE = _of("{call}({v}, {wrong})")
+_MOCK = _of("mock = __import__('unittest.mock').mock.Mock()", "mock({v})", "mock.{name}({wrong})")
+
+#: Helpers by the last part of their name.
+FORMS: Mapping[str, tuple[AssertionForm, ...]] = {
+    STATEMENT: _of("assert {v} == {wrong}, {v}"),
+    "approx": _of("assert {v} == {call}({wrong}), {v}"),
+    **dict.fromkeys(("isclose", "allclose", "array_equal", "array_equiv"), _PREDICATE),
+    **dict.fromkeys(
+        ("assert_allclose", "assert_array_equal", "assert_equal", "assert_almost_equal"), _PROCEDURE
+    ),
+    "assert_array_almost_equal": _PROCEDURE,
+    "assert_series_equal": _of("make = __import__('pandas').Series", "{call}(make([{v}]), make([{wrong}]))"),
+    "assert_frame_equal": _of(
+        "make = __import__('pandas').DataFrame", "{call}(make([[{v}]]), make([[{wrong}]]))"
+    ),
+    "raises": (
+        *_of("with {call}(ValueError, match='{wrong}'):", "    raise ValueError({v})", tells="{wrong}"),
+        *_of("with {call}(ValueError):", "    str({v})", tells="DID NOT RAISE"),
+    ),
+    "warns": _of("with {call}(UserWarning):", "    str({v})", tells="DID NOT WARN"),
+    "fail": _of("{call}(str({v}))"),
+    **dict.fromkeys(("assert_called_with", "assert_called_once_with", "assert_any_call"), _MOCK),
+}
+
+#: Methods of `unittest.TestCase`.
+METHODS: Mapping[str, tuple[AssertionForm, ...]] = {
+    **dict.fromkeys(("assertEqual", "assertAlmostEqual", "assertGreater", "assertGreaterEqual"), _PROCEDURE),
+    "assertIs": _PROCEDURE,
+    "assertLess": _of("{call}({wrong}, {v})"),
+    "assertLessEqual": _of("{call}({wrong}, {v})"),
+    "assertNotEqual": _of("{call}({v}, {v})"),
+    "assertTrue": _of("{call}({v} == {wrong}, {v})"),
+    "assertFalse": _of("{call}({v} != {wrong}, {v})"),
+    "assertIn": _of("{call}({v}, [{wrong}])"),
+    "assertNotIn": _of("{call}({v}, [{v}])"),
+    "assertIsNone": _of("{call}({v})"),
+    "assertIsInstance": _of("{call}({v}, str)"),
+    **dict.fromkeys(
+        ("assertListEqual", "assertSequenceEqual", "assertCountEqual"), _of("{call}([{v}], [{wrong}])")
+    ),
+    "assertTupleEqual": _of("{call}(({v},), ({wrong},))"),
+    "assertSetEqual": _of("{call}({{{v}}}, {{{wrong}}})"),
+    "assertDictEqual": _of("{call}({{1: {v}}}, {{1: {wrong}}})"),
+    "assertRegex": _of("{call}(str({v}), '{wrong}')"),
+    "assertRaises": _of("with {call}(ValueError):", "    str({v})", tells="ValueError not raised"),
+    "assertRaisesRegex": _of(
+        "with {call}(ValueError, '{wrong}'):", "    raise ValueError({v})", tells="{wrong}"
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AssertionHelpers:
+    """The helpers that one test module uses.
+
+    Attributes:
+        everywhere: helper by the dotted name that it is called by; good in the whole module.
+        in_class: methods of `TestCase` by the class that calls them (``"Outer.Inner"``).
+    """
+
+    everywhere: Mapping[str, str] = field(default_factory=dict)
+    in_class: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def by_call(self, cls: str) -> dict[str, str]:
+        """Return helper by call that tests of a class can use; the class is ``""`` for the module's own."""
+        methods = {f"self.{name}": name for name in sorted(self.in_class.get(cls, ()))}
+        return {STATEMENT: STATEMENT, **self.everywhere, **methods}
+
+
+def form_of(helper: str, call: str) -> tuple[AssertionForm, ...]:
+    """Return the forms of a helper."""
+    return METHODS[helper] if call.startswith("self.") else FORMS[helper]
+
+
+def uses(text: bytes) -> AssertionHelpers:
+    """Return the helpers that a module's text calls; none where it does not parse."""
+    tree = parse_or_none(text.decode("utf-8", "replace"))
+    everywhere: dict[str, str] = {}
+    in_class: dict[str, set[str]] = {}
+    for cls, call in _calls(tree.body, "") if tree else ():
+        name = call.rpartition(".")[2]
+        if call == f"self.{name}" and name in METHODS:
+            in_class.setdefault(cls, set()).add(name)
+        elif name in FORMS and FORMS[name] is _MOCK:
+            everywhere.setdefault(name, name)
+        elif name in FORMS and not call.startswith("self."):
+            everywhere.setdefault(call, name)
+    return AssertionHelpers(
+        everywhere=everywhere, in_class={cls: frozenset(names) for cls, names in in_class.items()}
+    )
+
+
+def _calls(body: Iterable[ast.stmt], cls: str) -> Iterator[tuple[str, str]]:
+    """Yield class and dotted name of every call."""
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from _calls(statement.body, f"{cls}.{statement.name}".lstrip("."))
+            continue
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                yield cls, _dotted(node.func)
+
+
+def _dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{_dotted(value)}.{name}"
+        case _:
+            return "?"
+
 
 #: Canaries of one run at most, besides the last: a failing test takes about a millisecond.
 MOST = 12
@@ -216,3 +358,53 @@ def disbelief(canaries: Iterable[Canary], outcomes: Mapping[str, TestOutcome]) -
                 f"A test that must fail ({what} of a wrong value) {how}: the test runner was tampered with."
             )
     return ""
+
+
+#: Bytes of the key of a seal, and of the seal itself.
+_KEY_BYTES, _SEAL_BYTES = 32, 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSecrets:
+    """The secrets of one run."""
+
+    key: bytes = b""
+    canaries: tuple[Canary, ...] = ()
+
+
+def arm(
+    workspace: Workspace, spec: Mapping[str, Any], canaries: Sequence[Canary]
+) -> tuple[dict[str, Any], RunSecrets]:
+    """Write the secrets of one run where its guest takes them away; return the spec that names them.
+
+    The ids of canaries stand among the others in the spec, as those of any test that is to be run.
+    """
+    arms = RunSecrets(key=secrets.token_bytes(_KEY_BYTES), canaries=tuple(canaries))
+    told = {"key": arms.key.hex(), "canaries": [canary.order for canary in canaries]}
+    path = workspace.private / secrets.token_hex(8)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+        file.write(json.dumps(told).encode())
+    lists = {name: _with(spec[name], canaries) for name in ("select", "order") if spec.get(name)}
+    return {**spec, **lists, "secret": str(path)}, arms
+
+
+def _with(tests: Sequence[str], canaries: Sequence[Canary]) -> list[str]:
+    """Put canaries behind the tests that they follow."""
+    by_test: dict[str, list[str]] = {}
+    for canary in canaries:
+        by_test.setdefault(canary.after, []).insert(0, canary.id)
+    return [one for test in tests for one in (test, *by_test.get(test, ()))]
+
+
+def broken_seal(records: bytes, key: bytes) -> bool:
+    """Say whether the records of a run that claims to have come to its end are not its guest's alone.
+
+    The end record comes last, and holds a keyed digest of all bytes before it, which the guest's channel
+    made as it wrote them.
+    """
+    start = records.rstrip(b"\n").rfind(b"\n") + 1
+    seal = ""
+    with suppress(ValueError, AttributeError):
+        last = json.loads(records[start:])
+        seal = str(last.get("seal", "")) if last.get("t") == "end" else ""
+    return seal != hashlib.blake2b(records[:start], key=key, digest_size=_SEAL_BYTES).hexdigest()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, ClassVar
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.code_changes import Constant
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.integrity.canaries import Canary, sift
-from codeflash_parallel.check.integrity.run_secrets import RunSecrets, arm, broken_seal
-from codeflash_parallel.check.session.pytest_arguments import TestRequest, first_arguments, selected_arguments
-from codeflash_parallel.check.session.runner_outcomes import TestOutcome
-from codeflash_parallel.check.session.runner_report import CONFINED, ForeignRecord, RunnerReport, read_report
+from codeflash_parallel.check.comparison.call_comparison import DERIVED_INSIDE
+from codeflash_parallel.check.integrity.canaries import Canary, RunSecrets, arm, broken_seal, sift
+from codeflash_parallel.check.session.runner_report import (
+    CONFINED,
+    ForeignRecord,
+    RunnerReport,
+    TestOutcome,
+    read_report,
+)
 from codeflash_parallel.result.runtime_protocols import (
     ProcessExit,
     ProcessLimits,
@@ -24,6 +29,53 @@ from codeflash_parallel.result.runtime_protocols import (
     Workspace,
 )
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TestRequest:
+    """Which tests were asked for.
+
+    Attributes:
+        paths: files, folders or ids, relative to the project folder; empty: the configured `testpaths`.
+        keyword, marker: pytest's ``-k`` and ``-m``.
+    """
+
+    # Not a test: pytest must not collect it where it is imported.
+    __test__: ClassVar[bool] = False
+
+    paths: tuple[str, ...] = ()
+    keyword: str = ""
+    marker: str = ""
+
+
+def first_arguments(request: TestRequest) -> tuple[str, ...]:
+    """Return the arguments of the first baseline run: what was asked for, as the project has it."""
+    return (*_expressions(request), *request.paths)
+
+
+def selected_arguments(
+    request: TestRequest, *, rootdir: str, inifile: str, selected: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the arguments of a run of some tests: their files, under the first run's root and configuration.
+
+    Only the files that hold selected tests are collected; the guest deselects the rest of each file. With
+    other paths pytest might find another root or configuration, so both are given.
+    """
+    where = [f"--rootdir={rootdir}"] if rootdir else []
+    where += ["-c", inifile] if inifile else []
+    return (*where, *_expressions(request), *test_files(selected, rootdir))
+
+
+def _expressions(request: TestRequest) -> tuple[str, ...]:
+    keyword = ("-k", request.keyword) if request.keyword else ()
+    marker = ("-m", request.marker) if request.marker else ()
+    return (*keyword, *marker)
+
+
+def test_files(ids: Iterable[str], rootdir: str) -> tuple[str, ...]:
+    """Return the files of some test ids, absolute, in order, each once."""
+    return tuple(dict.fromkeys(f"{rootdir}/{test.partition('::')[0]}" for test in ids))
+
 
 #: What a capture may cost: calls, bytes of pickled inputs (the design's budgets).
 CAPTURE_CALLS = 2_000
@@ -292,3 +344,91 @@ def _configures_pytest(folder: Path) -> bool:
         if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
             return True
     return False
+
+
+#: CPU seconds for trying inputs out on the baseline.
+_TRY_S = 1.0
+
+#: Derived inputs are numbered from here on; captured calls never get that far.
+FIRST_DERIVED = 1_000_000
+
+
+def replay_spec(
+    guest: RunnerConfig,
+    inputs: str,
+    prove: Sequence[str],
+    calls: Sequence[int],
+    texts: Sequence[int] = (),
+    derived: tuple[str, Sequence[int]] = ("", ()),
+) -> dict[str, Any]:
+    """Return the spec of a replay of captured calls, and of calls with derived inputs after them.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds them.
+        prove: paths whose compiled bytes are reported besides the targets'.
+        calls: which ones, by their numbers.
+        texts: those of them whose arguments and outcomes are put into words; of the rest there are digests.
+        derived: the file that holds the derived inputs, and which ones, by their numbers.
+    """
+    path, numbers = derived
+    more = {"derived": path, "derived_calls": list(numbers)} if numbers else {}
+    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DerivationRequest:
+    """Which fresh inputs are to be made.
+
+    Attributes:
+        inside: so many of each target that keep all relations; a sixth of that may break one.
+        check_s: CPU seconds that all that are kept may take on the baseline.
+        constants: numbers and texts of the code, which become values, sizes and parts.
+    """
+
+    inside: int = DERIVED_INSIDE
+    check_s: float = 0.1
+    constants: tuple[Constant, ...] = ()
+
+
+def derive_spec(
+    guest: RunnerConfig,
+    inputs: str,
+    derived: str,
+    calls: Sequence[int],
+    raises: Mapping[int, Sequence[str]],
+    wanted: DerivationRequest,
+) -> dict[str, Any]:
+    """Return the spec that has inputs derived from captured ones and tried out.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds the captured ones.
+        derived: the file for the derived ones.
+        calls: the captured ones that were observed, by their numbers.
+        raises: by the number of a target: types of exceptions that are normal outcomes of it.
+        wanted: how many, and made of what.
+    """
+    normal = {str(target): list(types) for target, types in raises.items()}
+    sizes = {"inside": wanted.inside, "outside": wanted.inside // 6, "first": FIRST_DERIVED}
+    times = {"try_s": _TRY_S, "check_s": wanted.check_s}
+    made = {"inputs": inputs, "derived": derived, "calls": list(calls), "raises": normal}
+    return guest.spec("derive", (), **made, **sizes, **times, constants=list(wanted.constants))
+
+
+def shrink_spec(
+    guest: RunnerConfig, inputs: str, base: tuple[str, int], out: str, first: int, tries: int
+) -> dict[str, Any]:
+    """Return the spec that has simpler inputs made of one, and the call made with each.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds the captured ones; it says where modules lie.
+        base: the file that holds that one, and its number.
+        out: the file for the simpler ones.
+        first: their first number.
+        tries: how many, at most.
+    """
+    path, number = base
+    made = {"inputs": inputs, "base": path, "derived": out, "calls": [number]}
+    return guest.spec("derive", (), **made, first=first, shrink=tries)

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.check.session.selected_tests import Kills
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     Submission,

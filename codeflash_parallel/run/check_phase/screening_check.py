@@ -13,11 +13,9 @@ from typing import Protocol
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
-from codeflash_parallel.check.checker import check, evidence
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.check.checker import check, evidence, trial
 from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.check.session.xdist_workers import LONG_SUITE_S, xdist_workers
-from codeflash_parallel.check.warm_start_trial import trial
+from codeflash_parallel.check.session.selected_tests import LONG_SUITE_S, Kills, xdist_workers
 from codeflash_parallel.result.candidate.lifecycle import Stage
 from codeflash_parallel.result.outcome_codes import Trait
 from codeflash_parallel.result.runtime_protocols import Workspace

@@ -23,10 +23,12 @@ from codeflash_parallel.repair.budget import (
     refinement_depth,
     refinement_kind,
 )
-from codeflash_parallel.repair.provider_answers import Outcome, ProviderAnswers, ProviderFailure
 from codeflash_parallel.repair.provider_protocol import (
     Ancestor,
     Answer,
+    Outcome,
+    ProviderAnswers,
+    ProviderFailure,
     RefinementRequest,
     RepairRequest,
 )

@@ -11,11 +11,11 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel import __version__
+from codeflash_parallel.baseline.baseline_findings import SelectionScope
 from codeflash_parallel.baseline.baseline_store import load, one_learner, save
-from codeflash_parallel.baseline.preflight.baseline_findings import SelectionScope
-from codeflash_parallel.baseline.preflight.baseline_validator import MissingPrerequisite
-from codeflash_parallel.baseline.preflight.preflight import Preflight, PreflightDepth
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
+from codeflash_parallel.baseline.baseline_validator import MissingPrerequisite
+from codeflash_parallel.baseline.preflight import Preflight, PreflightDepth
+from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction

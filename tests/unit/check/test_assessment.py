@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.assessment import (
     CandidateFinding,
     doubt,
@@ -24,8 +24,7 @@ from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.comparison.outcome_comparison import compare_screened, compare_tests
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, together
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.check.session.runner_report import CONFINED, RunnerReport
+from codeflash_parallel.check.session.runner_report import CONFINED, CallOutcome, RunnerReport, TestOutcome
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,

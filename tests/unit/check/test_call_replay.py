@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.baseline.preflight.baseline_findings import repetitions, stable
+from codeflash_parallel.baseline.baseline_findings import repetitions, stable
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import (
     BaselineReplays,
@@ -20,8 +20,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
 )
 from codeflash_parallel.check.comparison.difference_text import first_difference, reworded
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, judged_calls, to_measure
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
+from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport, read_report
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.race_phase.race_judge import RaceJury
 

@@ -16,8 +16,7 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
     outcomes_by_test,
 )
 from codeflash_parallel.check.comparison.value_comparison import ACCIDENT, OBJECTED, compare_calls
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport, TestOutcome, read_report
 from codeflash_parallel.result.outcome_codes import Code, Level
 
 TARGETS = ("m.py::f",)

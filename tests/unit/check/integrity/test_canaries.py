@@ -14,18 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.integrity.assertion_helpers import (
+from codeflash_parallel.check.integrity.canaries import (
     FORMS,
     METHODS,
-    STATEMENT,
-    AssertionHelpers,
-    uses,
-)
-from codeflash_parallel.check.integrity.canaries import (
     MOST,
     MOST_TRIED,
+    STATEMENT,
+    AssertionHelpers,
     Canary,
     CanaryPlace,
+    broken_seal,
     disbelief,
     draw,
     draw_at,
@@ -33,11 +31,10 @@ from codeflash_parallel.check.integrity.canaries import (
     places_of,
     sift,
     to_be_tried,
+    uses,
 )
-from codeflash_parallel.check.integrity.report_trust import unbelievable, with_canaries
-from codeflash_parallel.check.integrity.run_secrets import broken_seal
-from codeflash_parallel.check.session.runner_outcomes import TestOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.integrity.process_faults import unbelievable, with_canaries
+from codeflash_parallel.check.session.runner_report import RunnerReport, TestOutcome
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.selected_tests import (
+    LONG_SUITE_S,
+    MOST_HISTORIES,
+    MOST_TESTS,
     ConfirmationNeed,
+    Kills,
     ScreeningPlan,
     as_baseline,
+    bounded,
     by_file,
     called_at_import,
     executing_tests,
     longest_first,
+    merged,
+    ranked,
     rejection_needs,
     screening,
     selected_tests,
     tolerated,
     unselected,
+    xdist_workers,
 )
 
 IDS = st.sampled_from([f"{file}.py::{test}" for file in "abc" for test in "xyz"])
@@ -149,3 +161,110 @@ def test_what_is_left_out_and_what_says_nothing() -> None:
 def test_an_order_is_told_only_where_it_differs() -> None:
     assert ScreeningPlan(tests=("a", "b")).in_changed_order(("a", "b")) == ()
     assert ScreeningPlan(tests=("b", "a")).in_changed_order(("a", "b")) == ("b", "a")
+
+
+COUNTS = st.integers(0, 20)
+
+
+@given(st.floats(0, 100), st.integers(1, 20), st.integers(1, 20), COUNTS, st.booleans())
+def test_no_more_processes_than_cores_that_nobody_wants(
+    suite_s: float, cores: int, in_use: int, waiting: int, has_xdist: bool
+) -> None:
+    workers = xdist_workers(suite_s=suite_s, cores=cores, in_use=in_use, waiting=waiting, has_xdist=has_xdist)
+    lends = has_xdist and suite_s >= LONG_SUITE_S and cores > in_use + waiting
+    assert workers == (cores - in_use - waiting + 1 if lends else 0)
+    assert workers != 1
+
+
+TARGETS = (Target(path="a.py", qualname="f"), Target(path="a.py", qualname="g"))
+
+
+def only_file(home: Path) -> Path:
+    (path,) = (home / "kills").iterdir()
+    return path
+
+
+def test_a_run_learns_from_those_before_it(tmp_path: Path) -> None:
+    first = Kills.load(tmp_path, TARGETS)
+    assert first.order == ()
+    for test in ("t::b", "t::a", "t::b"):
+        first.add(test)
+    assert first.order == ("t::b", "t::a")
+    first.save()
+    second = Kills.load(tmp_path, reversed(TARGETS))
+    assert second.order == ("t::b", "t::a")
+    second.add("t::c")
+    second.add("t::c")
+    assert second.order == ("t::c", "t::b", "t::a")
+
+
+def test_other_targets_have_another_history(tmp_path: Path) -> None:
+    kills = Kills.load(tmp_path, TARGETS)
+    kills.add("t::a")
+    kills.save()
+    assert Kills.load(tmp_path, TARGETS[:1]).order == ()
+
+
+def test_a_run_without_kills_writes_nothing(tmp_path: Path) -> None:
+    Kills.load(tmp_path, TARGETS).save()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1, 2]",
+        "{",
+        '{"t::a": "much", "t::b": true, "t::c": -1, "t::d": Infinity}',
+        "[" * 100_000,
+        "\udcff" * 3,
+    ],
+)
+def test_what_makes_no_sense_is_no_history(tmp_path: Path, text: str) -> None:
+    kills = Kills.load(tmp_path, TARGETS)
+    kills.add("t::x")
+    kills.save()
+    only_file(tmp_path).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert Kills.load(tmp_path, TARGETS).order == ()
+
+
+def test_a_folder_in_its_place_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "kills").write_text("")
+    kills = Kills.load(tmp_path, TARGETS)
+    kills.add("t::a")
+    kills.save()
+    assert kills.order == ("t::a",)
+
+
+def test_a_file_is_whole_and_holds_only_so_many(tmp_path: Path) -> None:
+    kills = Kills.load(tmp_path, TARGETS)
+    for number in range(MOST_TESTS + 50):
+        kills.add(f"t::{number:04}")
+    kills.save()
+    assert len(json.loads(only_file(tmp_path).read_text())) == MOST_TESTS
+    assert len(list((tmp_path / "kills").iterdir())) == 1
+
+
+def test_there_are_only_so_many_histories(tmp_path: Path) -> None:
+    for number in range(MOST_HISTORIES + 3):
+        kills = Kills.load(tmp_path, (Target(path="a.py", qualname=f"f{number}"),))
+        kills.add("t::a")
+        kills.save()
+    assert kills.order == ("t::a",)
+    assert len(list((tmp_path / "kills").iterdir())) == MOST_HISTORIES
+    assert Kills.load(tmp_path, (Target(path="a.py", qualname=f"f{number}"),)).order == ("t::a",)
+
+
+weights = st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0.001, 100), max_size=20)
+
+
+@given(weights, weights)
+def test_a_kill_of_this_run_outweighs_the_same_before(
+    before: dict[str, float], now: dict[str, float]
+) -> None:
+    both = merged(before, now)
+    assert both.keys() == before.keys() | now.keys()
+    assert all(both[test] < before.get(test, 0) + now.get(test, 0) for test in before)
+    assert sorted(ranked(both)) == sorted(both)
+    assert bounded(both).items() <= both.items()
