@@ -1,4 +1,4 @@
-"""Requests and answers as JSON, the way command providers see them. The reference page describes the format.
+"""Requests and answers as JSON, as command providers see them, and the process that calls a Python provider.
 
 A request is one object on stdin::
 
@@ -22,7 +22,14 @@ snapshot, and may hold ``explanation`` and ``parent`` (a candidate of the reques
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from io import TextIOWrapper
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from codeflash_parallel.repair.provider_protocol import (
@@ -30,6 +37,7 @@ from codeflash_parallel.repair.provider_protocol import (
     MalformedAnswer,
     RefinementRequest,
     RepairRequest,
+    checked_answers,
 )
 from codeflash_parallel.result.candidate.candidate_model import GitRef
 from codeflash_parallel.result.candidate.content_json import (
@@ -39,6 +47,7 @@ from codeflash_parallel.result.candidate.content_json import (
     text_field,
 )
 from codeflash_parallel.result.codec import from_plain, to_plain
+from codeflash_parallel.result.errors import UsageError
 
 #: Version of the request's format.
 PROTOCOL = 1
@@ -48,35 +57,24 @@ _FIELDS = frozenset({*CONTENT_FIELDS, "function", "explanation", "parent"})
 Document = dict[str, Any]
 
 
-def repair_document(request: RepairRequest) -> Document:
-    """Return a repair request as JSON values."""
-    return {"protocol": PROTOCOL, "kind": "repair", **_request(request)}
+#: One repair request, or a batch of refinement requests.
+Question = RepairRequest | Sequence[RefinementRequest]
 
 
-def refinement_document(requests: Sequence[RefinementRequest]) -> Document:
-    """Return a batch of refinement requests as JSON values."""
-    return {"protocol": PROTOCOL, "kind": "refine", "requests": [_request(r) for r in requests]}
+def request_document(question: Question) -> Document:
+    """Return a request as JSON values."""
+    if isinstance(question, RepairRequest):
+        return {"protocol": PROTOCOL, "kind": "repair", **_request(question)}
+    return {"protocol": PROTOCOL, "kind": "refine", "requests": [_request(r) for r in question]}
 
 
-def read_repair(document: Document) -> RepairRequest:
-    """Return the request that `repair_document` wrote."""
+def read_request(document: Document) -> Question:
+    """Return the request that `request_document` wrote."""
+    if document["kind"] == "refine":
+        return tuple(_read(RefinementRequest, data) for data in document["requests"])
     data = {name: value for name, value in document.items() if name not in {"protocol", "kind"}}
     request: RepairRequest = _read(RepairRequest, data)
     return request
-
-
-def read_refinements(document: Document) -> tuple[RefinementRequest, ...]:
-    """Return the requests that `refinement_document` wrote."""
-    return tuple(_read(RefinementRequest, data) for data in document["requests"])
-
-
-def answers_document(answers: Sequence[Answer]) -> list[Document]:
-    """Return answers as JSON values.
-
-    Raises:
-        MalformedAnswer: an answer names a git ref, which only the caller's own process can mean.
-    """
-    return [_answer_document(answer) for answer in answers]
 
 
 def read_answers(text: str) -> tuple[Answer, ...]:
@@ -106,13 +104,6 @@ def _read(kind: type, data: Document) -> Any:
     return from_plain(kind, {**data, "source": [list(pair) for pair in data["source"].items()]})
 
 
-def _answer_document(answer: Answer) -> Document:
-    if isinstance(answer.content, GitRef):
-        raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
-    about = {"explanation": answer.explanation, "parent": answer.parent}
-    return {**content_document(answer.content), **about}
-
-
 def _answer(data: object) -> Answer:
     if not isinstance(data, dict):
         raise MalformedAnswer(f"an answer must be an object, not {type(data).__name__}")
@@ -127,3 +118,65 @@ def _answer(data: object) -> Answer:
         )
     except (ValueError, TypeError) as error:
         raise MalformedAnswer(str(error)) from error
+
+
+# ---- the process that calls a Python provider
+
+
+def load_callable(spec: str) -> Callable[..., Any]:
+    """Return the callable that ``module:name`` or ``path.py:name`` names.
+
+    Raises:
+        UsageError: `BAD_PROVIDER` when there is none.
+    """
+    where, _, name = spec.rpartition(":")
+    try:
+        found = getattr(_module(where), name)
+    except (ImportError, AttributeError, OSError) as error:
+        raise UsageError("BAD_PROVIDER", f"The provider {spec!r} cannot be loaded: {error}.") from error
+    if not callable(found):
+        raise UsageError("BAD_PROVIDER", f"The provider {spec!r} is not callable.")
+    return found  # type: ignore[no-any-return]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Read a request from stdin and print the answers of the Python provider that is named."""
+    (spec,) = arguments
+    # stdout is ours; what the provider prints goes where people look for it
+    answers_to = os.dup(1)
+    os.dup2(2, 1)
+    if isinstance(sys.stdout, TextIOWrapper):  # what is printed comes before what goes wrong afterwards
+        sys.stdout.reconfigure(line_buffering=True)
+    question = read_request(json.load(sys.stdin))
+    asked = (question,) if isinstance(question, RepairRequest) else question
+    found = checked_answers(load_callable(spec)(question), [request.candidate for request in asked])
+    answers = [answer_document(answer) for answer in found]
+    with os.fdopen(answers_to, "w") as file:
+        json.dump(answers, file)
+    return 0
+
+
+def answer_document(answer: Answer) -> Document:
+    """Return an answer as JSON values.
+
+    Raises:
+        MalformedAnswer: it names a git ref, which only the caller's own process can mean.
+    """
+    if isinstance(answer.content, GitRef):
+        raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
+    about = {"explanation": answer.explanation, "parent": answer.parent}
+    return {**content_document(answer.content), **about}
+
+
+def _module(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        return import_module(where)
+    path = Path(where).resolve()
+    sys.path.insert(0, str(path.parent))
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{where} is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -11,13 +11,12 @@ from typing import Protocol
 from codeflash_parallel.result.candidate.candidate_model import (
     CandidateId,
     Content,
-    FileText,
     FileTexts,
     GitRef,
     PatchText,
     Replacement,
 )
-from codeflash_parallel.result.candidate.content_json import encoding_fault
+from codeflash_parallel.result.candidate.content_json import content_document, content_of
 from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.result_model import Speedup
@@ -178,20 +177,15 @@ def _checked(answer: object, parents: Sequence[CandidateId]) -> Answer:
 
 
 def _check_content(content: object) -> None:
-    """Check a content whose types nobody has checked: it is foreign."""
-    optional: list[object] = []
-    match content:
-        case PatchText(patch=text) | GitRef(ref=text):
-            needed: list[object] = [text]
-        case Replacement(code=text, function=function):
-            needed, optional = [text], [function]
-        case FileTexts(files=tuple(files)) if files and all(isinstance(f, FileText) for f in files):
-            needed = [file.path for file in files]
-            optional = [file.text for file in files if file.text is not None]
-        case _:
-            raise MalformedAnswer(f"{type(content).__name__} is no content of a candidate, or an empty one")
-    if not all(isinstance(t, str) for t in (*needed, *optional)) or not all(str(t).strip() for t in needed):
-        raise MalformedAnswer(f"{type(content).__name__} must hold texts, and not empty ones")
-    fault = next(filter(None, (encoding_fault(str(text)) for text in (*needed, *optional))), "")
-    if fault:
-        raise MalformedAnswer(f"{type(content).__name__} cannot be written to a file: {fault}")
+    """Refuse a foreign object that is no content of a candidate, or an empty one."""
+    try:
+        # A git ref is for callables of the caller's own process: it has no form as a document.
+        given = content if isinstance(content, GitRef) else content_of(content_document(content))  # type: ignore[arg-type]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise MalformedAnswer(f"{type(content).__name__} is no content of a candidate: {error}") from error
+    match given if given == content else None:
+        case PatchText(patch=str(text)) | GitRef(ref=str(text)) | Replacement(code=str(text)) if text.strip():
+            return
+        case FileTexts(files=files) if files and all(file.path.strip() for file in files):
+            return
+    raise MalformedAnswer(f"{type(content).__name__} must hold texts, and not empty ones")

@@ -14,11 +14,11 @@ import pytest
 import codeflash_parallel
 from codeflash_parallel.repair.command_providers import (
     CommandFailure,
-    CommandRepairer,
+    CommandProvider,
     ProviderProcesses,
-    command_refiner,
-    command_repairer,
+    command_provider,
 )
+from codeflash_parallel.repair.provider_documents import load_callable
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
     MalformedAnswer,
@@ -26,7 +26,6 @@ from codeflash_parallel.repair.provider_protocol import (
     RefinementRequest,
     RepairRequest,
 )
-from codeflash_parallel.repair.python_provider_worker import load_callable
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Replacement
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.line_profile import LineProfile, LineTiming
@@ -51,7 +50,7 @@ def script(tmp_path: Path, body: str, name: str = "provider.py") -> str:
 
 
 def ask(command: str, deadline_s: float = LONG_S, **kwargs) -> tuple[Answer, ...]:
-    return command_repairer(command, deadline_s=deadline_s, **kwargs)(REPAIR)
+    return command_provider(command, "repair", deadline_s=deadline_s, **kwargs)(REPAIR)
 
 
 def test_a_command_gets_the_request_and_gives_an_answer(tmp_path):
@@ -75,7 +74,7 @@ def test_a_refine_command_gets_the_batch(tmp_path):
         "import json, sys\nr = json.load(sys.stdin)['requests'][0]\n"
         "print(json.dumps([{'replacement': r['profile']['lines'][0]['text'], 'parent': 'a', 'explanation': r['kind']}]))",
     )
-    refine = command_refiner(command, deadline_s=LONG_S)
+    refine = command_provider(command, "refine", deadline_s=LONG_S)
     assert refine([REFINEMENT]) == (
         Answer(content=Replacement(code="hot"), parent="a", explanation="adaptive"),
     )
@@ -122,14 +121,14 @@ def gone(reader):
 def test_a_hanging_command_and_what_it_started_are_killed_at_the_deadline(alive):
     hold, reader = alive
     with pytest.raises(CommandFailure, match=r"within 1 s"):
-        CommandRepairer(argv=("/bin/sh", "-c", f"{hold}; sleep 600 & wait"), deadline_s=1.0)(REPAIR)
+        CommandProvider(argv=("/bin/sh", "-c", f"{hold}; sleep 600 & wait"), deadline_s=1.0)(REPAIR)
     assert gone(reader)
 
 
 def test_what_a_finished_command_left_running_is_killed_and_waited_for_by_nobody(alive):
     hold, reader = alive
     command = f"{hold}; sleep 600 & echo null"
-    assert CommandRepairer(argv=("/bin/sh", "-c", command), deadline_s=600)(REPAIR) == ()
+    assert CommandProvider(argv=("/bin/sh", "-c", command), deadline_s=600)(REPAIR) == ()
     assert gone(reader)
 
 
@@ -208,7 +207,7 @@ def test_a_python_provider_is_called_in_a_process_of_its_own(provider):
     assert answer == Answer(content=Replacement(code="sib a {'m.py': 'x\\n'}"), parent="a")
     assert ask("provider:fix", cwd=str(provider)) == (answer,)
     assert ask(f"{provider}/provider.py:fix") == (answer,)
-    refine = command_refiner("provider.py:faster", deadline_s=LONG_S, cwd=str(provider))
+    refine = command_provider("provider.py:faster", "refine", deadline_s=LONG_S, cwd=str(provider))
     assert [a.content for a in refine([REFINEMENT, REFINEMENT])] == [Replacement(code="hot")] * 2
 
 
@@ -229,7 +228,7 @@ def test_a_python_provider_that_misbehaves_says_why(provider, name, error):
 @pytest.mark.parametrize("command", ["", "no-such-program --flag", "'unclosed", "./absent.sh"])
 def test_a_command_that_cannot_be_run_is_a_usage_error(command):
     with pytest.raises(UsageError) as caught:
-        command_repairer(command, deadline_s=1)
+        command_provider(command, "repair", deadline_s=1)
     assert caught.value.code == "BAD_COMMAND"
 
 
@@ -237,7 +236,7 @@ def test_a_program_that_vanishes_later_is_a_failed_request(tmp_path):
     path = tmp_path / "tool"
     path.write_text("#!/bin/sh\necho null\n")
     path.chmod(0o755)
-    repairer = command_repairer(str(path), deadline_s=LONG_S)
+    repairer = command_provider(str(path), "repair", deadline_s=LONG_S)
     assert repairer(REPAIR) == ()
     path.unlink()
     with pytest.raises(CommandFailure, match="No such file"):

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeflash_parallel.repair.provider_documents import (
-    answers_document,
+    answer_document,
     read_answers,
-    read_refinements,
-    read_repair,
-    refinement_document,
-    repair_document,
+    read_request,
+    request_document,
 )
 from codeflash_parallel.repair.provider_protocol import (
     MAX_ANSWERS,
@@ -83,19 +81,19 @@ def through_json(value):
 @settings(max_examples=drawn(50))
 @given(repairs)
 def test_a_repair_request_survives_the_wire(request):
-    assert read_repair(through_json(repair_document(request))) == request
+    assert read_request(through_json(request_document(request))) == request
 
 
 @settings(max_examples=drawn(50))
 @given(st.lists(refinements, max_size=2).map(tuple))
 def test_refinement_requests_survive_the_wire(requests):
-    assert read_refinements(through_json(refinement_document(requests))) == requests
+    assert read_request(through_json(request_document(requests))) == requests
 
 
 @settings(max_examples=drawn(50))
 @given(st.lists(answers, max_size=3).map(tuple))
 def test_answers_survive_the_wire(given_answers):
-    assert read_answers(json.dumps(answers_document(given_answers))) == given_answers
+    assert read_answers(json.dumps([answer_document(answer) for answer in given_answers])) == given_answers
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "null", "[]", '{"answers": []}', '{"answers": null}'])
@@ -173,4 +171,4 @@ def test_good_returns_get_their_parent():
 
 def test_a_git_ref_does_not_go_over_the_wire():
     with pytest.raises(MalformedAnswer):
-        answers_document([Answer(content=GitRef(ref="main"))])
+        answer_document(Answer(content=GitRef(ref="main")))

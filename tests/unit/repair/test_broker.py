@@ -10,9 +10,20 @@ from pathlib import Path
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import codeflash_parallel
-from codeflash_parallel.repair.broker import MAX_ABANDONED, WORKERS, open_broker
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.repair.broker import (
+    MAX_ABANDONED,
+    WORKERS,
+    ProviderSpending,
+    RefinementContender,
+    choose_refinements,
+    may_repair,
+    open_broker,
+)
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
     ProviderAnswers,
@@ -175,9 +186,6 @@ async def test_too_many_hanging_providers_switch_them_off(gate):
         assert not broker.repairs
         assert len(warnings) == 1
         assert isinstance(await broker.request_repair(repair()), ProviderFailure)
-        assert len([t for t in threading.enumerate() if t.name.startswith("codeflash-provider")]) <= (
-            MAX_ABANDONED + WORKERS
-        )
 
 
 async def test_leaving_and_cancelling_wait_for_nobody(gate):
@@ -223,11 +231,11 @@ def test_a_program_whose_python_provider_hangs_in_a_child_exits(backend, tmp_pat
     program = textwrap.dedent(f"""
         import anyio
         from codeflash_parallel.repair.broker import open_broker
-        from codeflash_parallel.repair.command_providers import command_repairer
+        from codeflash_parallel.repair.command_providers import command_provider
         from codeflash_parallel.repair.provider_protocol import RepairRequest
         request = RepairRequest(candidate="a", targets=(), code="", reason="", diff="", source=())
         async def main():
-            provider = command_repairer("provider.py:fix", deadline_s=600)
+            provider = command_provider("provider.py:fix", "repair", deadline_s=600)
             async with open_broker(provider, deadline_s=600) as broker:
                 with anyio.move_on_after(1):
                     await broker.request_repair(request)
@@ -240,3 +248,68 @@ def test_a_program_whose_python_provider_hangs_in_a_child_exits(backend, tmp_pat
         command, cwd=tmp_path, env=environment, timeout=LONG_S, stdout=subprocess.PIPE, text=True, check=True
     )
     assert done.stdout == "left\n"
+
+
+A, B = CandidateId("a"), CandidateId("b")
+
+
+def contender(name, depth=0, speedup=2.0, parent_speedup=0.0):
+    return RefinementContender(
+        id=CandidateId(name), depth=depth, speedup=speedup, parent_speedup=parent_speedup
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "spent", "evidence", "expected"),
+    [
+        ({}, ProviderSpending(), 1, True),
+        ({}, ProviderSpending(), 0, False),
+        ({}, ProviderSpending(repairs={A: 1}), 1, False),
+        ({}, ProviderSpending(repairs={B: 1}), 1, True),
+        ({"repairs_per_candidate": 0}, ProviderSpending(), 1, False),
+        ({"repairs_per_run": 2}, ProviderSpending(repairs={B: 2}), 1, False),
+        ({"enough_correct": 2}, ProviderSpending(correct=1), 1, True),
+        ({"enough_correct": 2}, ProviderSpending(correct=2), 1, False),
+        ({}, ProviderSpending(correct=99), 1, True),
+        ({"max_candidates": 3}, ProviderSpending(candidates=3), 1, False),
+        ({"max_candidates": 3}, ProviderSpending(candidates=2), 1, True),
+        ({}, ProviderSpending(seconds_left=0.0), 1, False),
+    ],
+)
+def test_who_may_be_repaired(changes, spent, evidence, expected):
+    assert may_repair(Settings(**changes), spent, A, evidence) is expected
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "d"])), st.integers(0, 3), st.integers(0, 6))
+def test_granted_repairs_never_exceed_their_limits(roots, per_candidate, per_run):
+    bounds = Settings(repairs_per_candidate=per_candidate, repairs_per_run=per_run)
+    spent = ProviderSpending()
+    for root in map(CandidateId, roots):
+        if may_repair(bounds, spent, root, 1):
+            spent = spent.with_repair(root)
+    assert sum(spent.repairs.values()) <= per_run
+    assert all(n <= per_candidate for n in spent.repairs.values())
+    wanted = sum(min(per_candidate, roots.count(r)) for r in set(roots))
+    assert sum(spent.repairs.values()) == min(per_run, wanted)
+
+
+def test_the_top_k_are_refined_once():
+    ranked = [contender("a"), contender("b"), contender("c")]
+    assert choose_refinements(Settings(refine_top=2), ProviderSpending(), ranked) == ("a", "b")
+    assert choose_refinements(Settings(refine_top=2), ProviderSpending(refined=frozenset({A})), ranked) == (
+        "b",
+    )
+    assert choose_refinements(Settings(refine_top=0), ProviderSpending(), ranked) == ()
+
+
+def test_depth_is_limited_and_a_lineage_that_gains_nothing_ends():
+    ranked = [contender("deep", depth=2), contender("gains", 1, 3.0, 2.0), contender("stalls", 1, 1.9, 2.0)]
+    assert choose_refinements(Settings(refine_top=3), ProviderSpending(), ranked) == ("gains",)
+    assert choose_refinements(Settings(refine_depth=0), ProviderSpending(), [contender("a")]) == ()
+
+
+def test_nothing_is_refined_without_time_or_candidates():
+    assert choose_refinements(Settings(), ProviderSpending(seconds_left=0.0), [contender("a")]) == ()
+    assert (
+        choose_refinements(Settings(max_candidates=1), ProviderSpending(candidates=1), [contender("a")]) == ()
+    )
