@@ -83,7 +83,7 @@ def ten_candidates(project: Project, repository: Path, folder: Path, count: int)
     """The project's candidates, filled up with copies of the fastest that differ in a constant."""
     source = (repository / project.path).read_text(encoding="utf-8")
     written = project.write_candidates(source, folder)
-    found = read_submissions([CandidateSource.path(str(written))])
+    found = read_submissions([CandidateSource(str(written))])
     faster = next(s for s in found if s.id == "faster")
     assert apply(faster, project, repository)
     text = (repository / project.path).read_text(encoding="utf-8")

@@ -134,6 +134,7 @@ def _applied(old: SourceLines, edits: Sequence[LineEdit]) -> str:
 
 #: The colon at the end of a class's header.
 _HEADER_END = re.compile(r":\s*(#|$)")
+_WORD = re.compile(r"\w+")
 
 
 class ScopeMerge:
@@ -155,21 +156,17 @@ class ScopeMerge:
         """Merge the statements of one scope."""
         twins = self._twins(old_body, new_body)
         added: list[ast.stmt] = []
-        replaced: list[tuple[int, ast.stmt]] = []
         for statement in new_body:
             twin = twins.get(statement)
             if self.holds_target(statement) and not isinstance(statement, ast.ClassDef):
                 self._function(*self._target)
             elif twin is not None:
                 self._definition(twin, statement)
-                replaced.append((first_line(twin), statement))
             elif not self._needs_nothing(old_body, statement):
-                place = self._statement(old_body, new_body, statement)
-                if place is None:
+                if not self._rebound(old_body, new_body, statement):
                     added.append(statement)
-                else:
-                    replaced.append((place, statement))
-        self._add(old_body, added, replaced)
+        if added:
+            self._add(old_body, added)
 
     def holds_target(self, statement: ast.stmt) -> bool:
         """Tell whether a statement of the replacement is, or contains, the new function."""
@@ -251,10 +248,8 @@ class ScopeMerge:
             self._change(old.lineno - 1, stop, [self._old.indent(old) + ast.unparse(header).strip()])
         self.body(old.body, new.body)
 
-    def _statement(
-        self, old_body: Sequence[ast.stmt], new_body: Sequence[ast.stmt], new: ast.stmt
-    ) -> int | None:
-        """Bring in a statement that binds names which the original binds, too; `None` if it is new.
+    def _rebound(self, old_body: Sequence[ast.stmt], new_body: Sequence[ast.stmt], new: ast.stmt) -> bool:
+        """Bring in a statement that binds names which the original binds, too; tell whether it is one.
 
         A setter or deleter that the original lacks goes below what the original has of the property.
         """
@@ -262,49 +257,38 @@ class ScopeMerge:
         is_accessor = isinstance(new, FunctionNode) and role(new) in {"setter", "deleter"}
         owners = [s for s in old_body if _bound_names(s) & names and (is_accessor or not self.is_around(s))]
         if not owners:
-            return None
+            return False
         exact = [s for s in owners if _bound_names(s) <= names]
         ordinal = [s for s in new_body if _bound_names(s) == names].index(new)
         twin = exact[ordinal] if ordinal < len(exact) == len(owners) else None
         if is_accessor or twin is None or self._old.shares_line(twin):
-            place, indent = self._old.end(owners[-1]), self._old.indent(owners[-1])
+            indent = self._old.indent(owners[-1])
             gap = [""] * isinstance(new, Definition)
-            self._insert(place, [*gap, *self._chunk(new, indent)])
-            return place
-        start = first_line(twin)
-        lines = self._chunk(new, self._old.indent(twin), start=first_line(new))
-        self._change(start, self._old.end(twin), lines)
-        return start
+            self._insert(self._old.end(owners[-1]), [*gap, *self._chunk(new, indent)])
+        else:
+            lines = self._chunk(new, self._old.indent(twin), start=first_line(new))
+            self._change(first_line(twin), self._old.end(twin), lines)
+        return True
 
-    def _add(
-        self,
-        old_body: Sequence[ast.stmt],
-        added: Sequence[ast.stmt],
-        replaced: Sequence[tuple[int, ast.stmt]],
-    ) -> None:
-        """Insert new statements above the target's statement, or above an earlier one that needs them.
+    def _add(self, old_body: Sequence[ast.stmt], added: Sequence[ast.stmt]) -> None:
+        """Insert new statements above the target's, or above an earlier one that is changed to need them."""
+        names = {name for statement in added for name in _bound_names(statement)}
+        edits = (*self.changed, *self.inserted)
+        places = [edit.start for edit in edits if names.intersection(_WORD.findall(" ".join(edit.lines)))]
 
-        Args:
-            old_body: the scope.
-            added: new statements, in the replacement's order.
-            replaced: line in the original, and new version, of what is replaced in place.
-        """
-        around = next((s for s in old_body if self.is_around(s)), None)
-        default = first_line(around) if around else self._old.end(old_body[-1])
-        users = [(place, _eager_names(statement)) for place, statement in replaced if place < default]
-        groups: dict[int, list[ast.stmt]] = {}
-        for statement in reversed(added):
-            names = _bound_names(statement)
-            place = min([default, *(at for at, used in users if used & names)])
-            if place < default:
-                users.append((place, _all_names(statement)))
-            groups.setdefault(place, []).insert(0, statement)
+        def needs_them(statement: ast.stmt) -> bool:
+            # A function looks names up when it is called.
+            lines = range(first_line(statement), (statement.end_lineno or 0) + 1)
+            return not isinstance(statement, FunctionNode) and any(place in lines for place in places)
+
         indent = self._old.indent(old_body[0])
         gap = [""] * (1 if indent else 2)
-        for place, statements in groups.items():
-            lines = self._joined(statements, indent)
-            lead = next((self._old.lead(s) for s in old_body if first_line(s) == place), place)
-            self._insert(lead, [*lines, *gap] if around or place < default else [*gap, *lines])
+        lines = self._joined(added, indent)
+        user = next((s for s in old_body if self.is_around(s) or needs_them(s)), None)
+        if user is None:
+            self._insert(self._old.end(old_body[-1]), [*gap, *lines])
+        else:
+            self._insert(self._old.lead(user), [*lines, *gap])
 
     def _insert(self, place: int, lines: Sequence[str]) -> None:
         self.inserted.append(LineEdit(start=place, stop=place, lines=tuple(lines)))
@@ -391,19 +375,6 @@ def _last_name(decorator: ast.expr) -> str:
 def _all_names(statement: ast.AST) -> set[str]:
     """Return every name that occurs anywhere in a statement."""
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-
-
-def _eager_names(statement: ast.AST) -> set[str]:
-    """Return the names that a statement needs while the module is being imported."""
-    nodes: list[ast.AST] = [statement]
-    for node in nodes:
-        if isinstance(node, FunctionNode):
-            nodes += [*node.decorator_list, node.args]
-        elif isinstance(node, ast.Lambda):
-            nodes.append(node.args)
-        else:
-            nodes += ast.iter_child_nodes(node)
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _ignorable(statement: ast.stmt) -> bool:

@@ -133,11 +133,12 @@ def merge_imports(old: SourceLines, new_body: Sequence[ast.stmt], before: int) -
     wanted = list(_lacking(new_body, known, defined))
     known |= {key for key, _ in _imported([*wanted, *_for_typing(old.tree.body)])}
     typing_only = list(_lacking(_for_typing(new_body), known, defined))
+    lines = [old.unit() + ast.unparse(s) for s in typing_only]
     place, future_place = _place(old, before), _future_place(old)
     edits = [
         _insertion(old, future_place, [ast.unparse(s) for s in wanted if _is_future(s)]),
         _insertion(old, place, [ast.unparse(s) for s in wanted if not _is_future(s)]),
-        _typing_insertion(old, place, [ast.unparse(s) for s in typing_only]),
+        _insertion(old, place, ["if TYPE_CHECKING:", *lines] if lines else []),
     ]
     return [e for e in edits if e.lines]
 
@@ -186,17 +187,6 @@ def _insertion(old: SourceLines, place: int, lines: Sequence[str]) -> LineEdit:
         is_top = place <= first_line(old.tree.body[0])
         lines = [*lines, "", ""] if is_top else ["", *lines]
     return LineEdit(start=place, stop=place, lines=tuple(lines))
-
-
-def _typing_insertion(old: SourceLines, place: int, lines: Sequence[str]) -> LineEdit:
-    """Return what adds imports for type checkers only: to the first such block, else in one of its own."""
-    blocks = [b for b in old.tree.body if is_type_checking(b) and b.body[-1].lineno > b.lineno]
-    if blocks:
-        last = blocks[0].body[-1]
-        stop = last.end_lineno or last.lineno
-        return LineEdit(start=stop, stop=stop, lines=tuple(old.indent(last) + line for line in lines))
-    block = ["if TYPE_CHECKING:", *(old.unit() + line for line in lines)] if lines else []
-    return _insertion(old, place, block)
 
 
 def _place(old: SourceLines, before: int) -> int:

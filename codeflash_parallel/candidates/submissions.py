@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,30 +45,11 @@ _MAX_ID = 128
 _RESERVED = frozenset({"baseline"})
 
 
-class SourceKind(StrEnum):
-    """What an option names."""
-
-    #: `--candidates PATH`.
-    PATH = "path"
-    #: `--candidate REF`.
-    REF = "ref"
-
-
 class CandidateSource(NamedTuple):
-    """One option that names candidates; the order of the command line is kept."""
+    """The value of one option that names candidates, `--candidates PATH` or `--candidate REF`."""
 
-    kind: SourceKind
     text: str
-
-    @classmethod
-    def path(cls, text: str) -> CandidateSource:
-        """Return the source that `--candidates` names."""
-        return cls(kind=SourceKind.PATH, text=text)
-
-    @classmethod
-    def ref(cls, text: str) -> CandidateSource:
-        """Return the source that `--candidate` names."""
-        return cls(kind=SourceKind.REF, text=text)
+    is_ref: bool = False
 
 
 class ManifestEntry(NamedTuple):
@@ -84,7 +65,7 @@ def read_submissions(sources: Sequence[CandidateSource]) -> list[Submission]:
     Raises:
         UsageError: a path is missing or of an unknown kind, a line of a manifest is bad, or ids clash.
     """
-    if sum(source == CandidateSource.path(STDIN) for source in sources) > 1:
+    if sources.count(CandidateSource(STDIN)) > 1:
         raise UsageError("BAD_CANDIDATES", "Standard input can be read only once.")
     handed = [candidate for source in sources for candidate in _read(source)]
     named = [candidate.submission for candidate in handed if candidate.named]
@@ -119,7 +100,7 @@ def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def _read(source: CandidateSource) -> Iterator[ManifestEntry]:
-    if source.kind == SourceKind.REF:
+    if source.is_ref:
         yield _unnamed(source.text, GitRef(ref=source.text))
     elif not source.text:
         raise UsageError("BAD_CANDIDATES", "--candidates names nothing: its value is empty.")
@@ -201,15 +182,11 @@ def _refuse_clashes(named: Sequence[Submission]) -> None:
 
 
 def _refuse_cycles(named: Sequence[Submission]) -> None:
-    parents = {submission.id: submission.parent for submission in named}
-    for start in parents:
-        seen: set[CandidateId] = set()
-        current: CandidateId | None = start
-        while current is not None and current in parents:
-            if current in seen:
-                raise UsageError("BAD_CANDIDATES", f"Candidate {current!r} is its own ancestor.")
-            seen.add(current)
-            current = parents[current]
+    try:
+        TopologicalSorter({one.id: [one.parent] if one.parent else [] for one in named}).prepare()
+    except CycleError as error:
+        message = f"Candidate {error.args[1][0]!r} is its own ancestor."
+        raise UsageError("BAD_CANDIDATES", message) from error
 
 
 def _with_unique_ids(handed: Iterable[ManifestEntry], taken: set[CandidateId]) -> Iterator[Submission]:

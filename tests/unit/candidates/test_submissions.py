@@ -29,7 +29,7 @@ PATCH = "--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
 
 
 def paths(*texts: object) -> list[CandidateSource]:
-    return [CandidateSource.path(str(text)) for text in texts]
+    return [CandidateSource(str(text)) for text in texts]
 
 
 def ids(sources: list[CandidateSource]) -> list[str]:
@@ -60,9 +60,9 @@ def test_stems_are_made_unique_and_refs_keep_their_place(tmp_path: Path) -> None
     for name in ("a.patch", "a.py", "a-2.py", "baseline.py"):
         (tmp_path / name).write_text(PATCH)
     sources = [
-        CandidateSource.ref("feature/fast"),
+        CandidateSource("feature/fast", is_ref=True),
         *paths(tmp_path / "a.patch", tmp_path),
-        CandidateSource.ref("HEAD~1"),
+        CandidateSource("HEAD~1", is_ref=True),
     ]
     found = ids(sources)
     assert found[0] == "feature_fast"
