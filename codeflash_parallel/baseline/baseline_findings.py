@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ from codeflash_parallel.check.comparison.call_comparison import stable_traces
 from codeflash_parallel.check.comparison.outcome_comparison import Outcomes, TestKey, outcomes_by_test
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerConfig, RunnerSession
-from codeflash_parallel.check.session.selected_tests import by_file, executing_tests, selected_tests
+from codeflash_parallel.check.session.selected_tests import executing_tests, selected_tests
 from codeflash_parallel.result.runtime_protocols import Workspace
 
 #: Outcomes of tests that a baseline must not have.
@@ -54,7 +54,6 @@ def first_findings(
         inifile=_inside(report.inifile, workspace.root),
         selected=selected,
         expected={},
-        order=by_file(selected, durations_ns),
         asked=tuple(asked),
         asked_expected=asked,
         executing=executing,
@@ -92,24 +91,14 @@ def _inside(path: str, root: Path) -> str:
 
 def wider(draft: Baseline, first: RunnerReport, second: RunnerReport) -> Baseline | None:
     """Return a draft that runs all tests, where one passed only after tests that were then left out."""
-    missed = lost(draft, first, second)
+    passed = [test for test in draft.selected if _outcome(first, test) == "passed"]
+    missed = [test for test in passed if _outcome(second, test) != "passed"]
     kept = set(draft.selected)
     every = tuple(t for t in first.collected if t in kept or _outcome(first, t) == "passed")
     if not missed or len(every) == len(draft.selected):
         return None
     warning = f"{missed[0]} may need tests that do not execute the target: all tests are run."
-    return replace(as_collected(draft), selected=every, order=every, warnings=(*draft.warnings, warning))
-
-
-def as_collected(draft: Baseline) -> Baseline:
-    """Return a draft that never changes the order of tests."""
-    return replace(draft, order=draft.selected, order_sensitive=True)
-
-
-def lost(draft: Baseline, first: RunnerReport, later: RunnerReport) -> tuple[str, ...]:
-    """Return the selected tests that passed in the first run and not in a later one."""
-    passed = [test for test in draft.selected if _outcome(first, test) == "passed"]
-    return tuple(test for test in passed if _outcome(later, test) != "passed")
+    return replace(draft, selected=every, warnings=(*draft.warnings, warning))
 
 
 def _outcome(report: RunnerReport, test: str) -> str:
@@ -117,17 +106,13 @@ def _outcome(report: RunnerReport, test: str) -> str:
 
 
 def agreement(
-    selected: Sequence[str], first: RunnerReport, second: RunnerReport, shaky: Collection[str] = ()
+    selected: Sequence[str], first: RunnerReport, second: RunnerReport
 ) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-    """Sort tests into expected outcomes, those that disagree with themselves, and those that fail twice.
-
-    Args:
-        shaky: tests that are known to disagree with themselves.
-    """
+    """Sort tests into expected outcomes, those that disagree with themselves, and those that fail twice."""
     expected, quarantined, red = {}, [], []
     for test in selected:
         outcomes = [_outcome(report, test) for report in (first, second)]
-        if outcomes[0] != outcomes[1] or test in shaky:
+        if outcomes[0] != outcomes[1]:
             quarantined.append(test)
         elif outcomes[0] in _RED:
             red.append(test)

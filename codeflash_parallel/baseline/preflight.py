@@ -1,11 +1,10 @@
 """Learn what the baseline does, once per snapshot: probe, capture, stability, forced failure, provenance.
 
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
-under another hash seed, in the order of screening, and keeps the inputs of calls; where a test fails only in
-that order, the order of collection is kept. The captured calls are replayed under both seeds outside pytest;
-what the baseline does not repeat is left out and counted. Where nobody is going to compare calls, they are
-captured and replayed only if tests notice nothing. Last, the targets are made to raise: a failure that is
-not seen would mean that nothing can be judged here.
+under another hash seed and keeps the inputs of calls. The captured calls are replayed under both seeds
+outside pytest; what the baseline does not repeat is left out and counted. Where calls are not going to be
+compared, they are captured and replayed only if tests notice nothing. Last, the targets are made to raise: a
+failure that is not seen would mean that nothing can be judged here.
 
 Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
 made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,10 +27,8 @@ import anyio.to_thread
 from codeflash_parallel.baseline.baseline_findings import (
     SelectionScope,
     agreement,
-    as_collected,
     captured_calls,
     first_findings,
-    lost,
     observed,
     recorded_calls,
     saw_failure,
@@ -69,7 +66,6 @@ from codeflash_parallel.check.session.runner_session import (
     run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.check.session.selected_tests import file_of
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate.candidate_model import Edit
 from codeflash_parallel.result.errors import EnvironmentFault
@@ -88,15 +84,13 @@ def canaries_to_try(workspace: Workspace, draft: Baseline) -> tuple[Canary, ...]
         workspace: it holds the unchanged snapshot.
         draft: knows the selected tests.
     """
-    order = draft.order or draft.selected
     random = SystemRandom()
-    files = list(dict.fromkeys(map(file_of, order)))
-    last = file_of(draft.selected[-1]), file_of(order[-1])
-    chosen = {*last, *random.sample(files, min(_MOST_FILES, len(files)))}
+    files = list(dict.fromkeys(test.partition("::")[0] for test in draft.selected))
+    chosen = {draft.selected[-1].partition("::")[0], *random.sample(files, min(_MOST_FILES, len(files)))}
     texts = {file: _text(workspace.root / draft.rootdir / file) for file in chosen}
     used = {file: uses(text) for file, text in texts.items() if text}
-    places = to_be_tried(random, places_of(order, used), (draft.selected[-1], order[-1]))
-    return draw_at(random, order, places)
+    places = to_be_tried(random, places_of(draft.selected, used), draft.selected[-1])
+    return draw_at(random, draft.selected, places)
 
 
 def _text(path: Path) -> bytes:
@@ -215,12 +209,12 @@ class Preflight:
         await self.warmth.begin(draft)
         # What writes the second of the day has to differ between the two runs.
         await anyio.sleep(1 - time.time() % 1)
-        draft, second, shaky = await self._ordered(draft, first.report)
+        second = await self._second_run(draft)
         widened = wider(draft, first.report, second.report)
         if widened is not None:
             draft = widened
             second = await self._second_run(draft)
-        settled = self._settle(draft, first.report, second, shaky)
+        settled = self._settle(draft, first.report, second)
         settled = replace(settled, leftovers=await self.slot.audit())
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
@@ -242,25 +236,6 @@ class Preflight:
         await self.slot.discard()
         return await self._replays(draft, captured_calls(draft, second), first.report, second)
 
-    async def _ordered(
-        self, draft: Baseline, first: RunnerReport
-    ) -> tuple[Baseline, RunnerSession, frozenset[str]]:
-        """Run the selected tests in the order of screening; if one fails only there, as they are collected.
-
-        Returns:
-            The draft, the run that counts, and tests that fail sometimes, whatever the order.
-        """
-        second = await self._second_run(draft)
-        missed = lost(draft, first, second.report)
-        if not missed or not draft.changed_order:
-            return draft, second, frozenset()
-        third = await self._second_run(draft)
-        repeated = set(missed) & set(lost(draft, first, third.report))
-        if not repeated:
-            return draft, third, frozenset(missed)
-        fixed = as_collected(draft)
-        return fixed, await self._second_run(fixed), frozenset(missed) - repeated
-
     async def _first_run(self) -> RunnerSession:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
         spec = first_run_spec(self.guest, workspace)
@@ -278,8 +253,7 @@ class Preflight:
     async def _selected_run(self, draft: Baseline, wrap: WrapMode) -> RunnerSession:
         """Run the selected tests under the other hash seed."""
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
-        inputs, order = str(self.inputs), draft.changed_order
-        run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=inputs, order=order)
+        run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=str(self.inputs))
         spec = selected_run_spec(self.guest, workspace, draft, run)
         canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
         step = "second run of the tests" + (", calls are captured" if wrap is WrapMode.CAPTURE else "")
@@ -289,10 +263,8 @@ class Preflight:
         must_have_run(session, self.absent)
         return session
 
-    def _settle(
-        self, draft: Baseline, first: RunnerReport, second: RunnerSession, shaky: Collection[str]
-    ) -> Baseline:
-        expected, quarantined, red = agreement(draft.selected, first, second.report, shaky)
+    def _settle(self, draft: Baseline, first: RunnerReport, second: RunnerSession) -> Baseline:
+        expected, quarantined, red = agreement(draft.selected, first, second.report)
         if red:
             raise red_baseline(red, second.report, self.absent)
         if not expected:
@@ -304,7 +276,6 @@ class Preflight:
         return replace(
             with_canaries(draft, second),
             selected=tuple(test for test in draft.selected if test in expected),
-            order=tuple(test for test in draft.order if test in expected),
             expected=expected,
             asked=tuple(asked),
             asked_expected=asked,

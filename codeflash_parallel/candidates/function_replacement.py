@@ -162,9 +162,10 @@ class ScopeMerge:
                 self._function(*self._target)
             elif twin is not None:
                 self._definition(twin, statement)
-            elif not self._needs_nothing(old_body, statement):
-                if not self._rebound(old_body, new_body, statement):
-                    added.append(statement)
+            elif not (
+                self._needs_nothing(old_body, statement) or self._rebound(old_body, new_body, statement)
+            ):
+                added.append(statement)
         if added:
             self._add(old_body, added)
 

@@ -41,12 +41,8 @@ from codeflash_parallel.check.session.runner_session import (
     selected_run_spec,
 )
 from codeflash_parallel.check.session.selected_tests import (
-    ConfirmationNeed,
     ScreeningPlan,
-    as_baseline,
-    rejection_needs,
     screening,
-    tolerated,
 )
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import ValueCounts
@@ -80,8 +76,8 @@ async def check(
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
         blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)
-        if rejection_needs(screened, blamed) is ConfirmationNeed.AS_BASELINE:
-            found = await work.screened(as_baseline(plan.baseline))
+        if screened.needs_confirmation(blamed):
+            found = await work.screened(ScreeningPlan(tests=plan.baseline.selected))
     return work.outcome(await work.replayed(found))
 
 
@@ -160,9 +156,9 @@ class _Work:
             wrap=self._wrap,
             stop=StopRule.DECISIVE,
             tracebacks=Tracebacks.NATIVE,
-            order=how.in_changed_order(baseline.selected),
+            order=how.tests if how.tests != baseline.selected else (),
             workers=how.workers,
-            tolerated=tolerated(baseline.selected, baseline.expected),
+            tolerated=tuple(test for test in baseline.selected if test not in baseline.expected),
         )
         session = await self._tests(run, baseline.expected)
         compared = compare_screened(baseline.expected, session.report)
@@ -171,8 +167,7 @@ class _Work:
     async def explained(self) -> CandidateFinding:
         """Run the selected tests to the end."""
         baseline = self._baseline
-        workers = 0 if baseline.order_sensitive else self._plan.workers
-        run = SelectedRun(order=baseline.changed_order, workers=workers)
+        run = SelectedRun(workers=self._plan.workers)
         session = await self._tests(run, baseline.expected)
         compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, {})
@@ -184,7 +179,10 @@ class _Work:
         if not known:
             return CandidateFinding(tests=compare_tests({}, RunnerReport()))
         run = SelectedRun(
-            stop=StopRule.DECISIVE, tracebacks=Tracebacks.NATIVE, only=only, tolerated=tolerated(only, known)
+            stop=StopRule.DECISIVE,
+            tracebacks=Tracebacks.NATIVE,
+            only=only,
+            tolerated=tuple(test for test in only if test not in known),
         )
         session = await self._tests(run, known)
         compared = compare_screened(known, session.report)

@@ -39,7 +39,7 @@ from codeflash_parallel.check.session.runner_session import (
     run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.check.session.selected_tests import by_file, executing_tests, selected_tests
+from codeflash_parallel.check.session.selected_tests import executing_tests, selected_tests
 from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
@@ -170,7 +170,6 @@ class CheckLab:
             selected=selected,
             expected={test: first.tests[test].outcome for test in selected},
             executing=executing_tests(first),
-            order=by_file(selected, {}),
             asked=first.collected,
             asked_expected={test: outcome.outcome for test, outcome in first.tests.items()},
             inputs=str(self.private / "inputs"),

@@ -167,7 +167,6 @@ def plan_of(
         selected=TESTS,
         expected=expected,
         executing=TESTS,
-        order=TESTS,
         loaded={"m.py": digest_of(OLD)},
     )
     plan = CheckPlan(

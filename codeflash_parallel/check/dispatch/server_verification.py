@@ -68,7 +68,7 @@ async def verify(
     if mode == "replay":
         spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
     else:
-        canaries = draw(SystemRandom(), baseline.order or baseline.selected, baseline.places)
+        canaries = draw(SystemRandom(), baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
     if point is ForkPoint.COLLECTED:
         spec["swap"] = [{"path": t.path, "qualname": t.qualname} for t in plan.guest.targets]
@@ -113,7 +113,7 @@ async def sees_failure(
 
 def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: WrapMode) -> dict[str, Any]:
     """Return the spec of a screening that ends with the last test."""
-    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE, order=plan.baseline.changed_order)
+    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE)
     return selected_run_spec(plan.guest, workspace, plan.baseline, run)
 
 

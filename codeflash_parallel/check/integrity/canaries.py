@@ -235,16 +235,13 @@ def places_of(tests: Iterable[str], used: Mapping[str, AssertionHelpers]) -> tup
     )
 
 
-def to_be_tried(
-    random: Random, places: Sequence[CanaryPlace], last: Iterable[str]
-) -> tuple[CanaryPlace, ...]:
-    """Choose places that the baseline tries: every helper in some, and the parents of last tests.
+def to_be_tried(random: Random, places: Sequence[CanaryPlace], last: str) -> tuple[CanaryPlace, ...]:
+    """Choose places that the baseline tries: every helper in some, and the last test's parent.
 
     Args:
-        last: ids of tests that may be the last of a run.
+        last: id of the last test.
     """
-    ends = set(map(parent_of, last))
-    first = [place for place in places if place.parent in ends and place.helper == STATEMENT]
+    first = [place for place in places if place.parent == parent_of(last) and place.helper == STATEMENT]
     others = random.sample(list(places), len(places))
     by_helper: dict[str, list[CanaryPlace]] = {}
     for place in others:

@@ -7,9 +7,7 @@ from pathlib import Path
 from codeflash_parallel.baseline.baseline_findings import (
     SelectionScope,
     agreement,
-    as_collected,
     first_findings,
-    lost,
     wider,
 )
 from codeflash_parallel.candidates.functions import Target
@@ -58,10 +56,9 @@ def findings(choice: SelectionScope = SelectionScope.NOTICING, targets: tuple[Ta
     return first_findings(session, guest(*targets), WORKSPACE, choice)
 
 
-def test_tests_that_can_notice_are_chosen_the_quickest_file_first() -> None:
+def test_tests_that_can_notice_are_chosen() -> None:
     draft = findings()
     assert draft.selected == NOTICING
-    assert draft.order == ("other.py::spawns", "quick.py::a", "slow.py::a", "slow.py::b")
     assert draft.executing == ("slow.py::a", "slow.py::b", "quick.py::a")
     assert draft.third_party == ("numpy",)
 
@@ -79,31 +76,18 @@ def test_all_tests_are_chosen_where_that_was_asked_for_or_nothing_is_known() -> 
     assert findings(targets=()).selected == tuple(TESTS)
 
 
-def test_a_test_is_lost_that_passed_and_does_not_any_more() -> None:
-    draft = findings()
-    later = report(**{"slow.py::b": "failed", "other.py::plain": "failed", "other.py::spawns": "failed"})
-    assert lost(draft, report(), later) == ("slow.py::b",)
-    assert lost(draft, report(), report()) == ()
-
-
-def test_the_order_of_collection_is_kept_by_name() -> None:
-    fixed = as_collected(findings())
-    assert (fixed.order, fixed.order_sensitive, fixed.changed_order) == (NOTICING, True, ())
-
-
 def test_tests_that_were_left_out_come_back_where_one_needs_them() -> None:
     draft = findings()
     again = wider(draft, report(), report(**{"slow.py::b": "failed"}))
     assert again is not None
-    assert again.selected == again.order == tuple(t for t in TESTS if t != "other.py::red")
-    assert again.order_sensitive
+    assert again.selected == tuple(t for t in TESTS if t != "other.py::red")
     assert "slow.py::b" in again.warnings[-1]
     assert wider(draft, report(), report()) is None
 
 
 def test_tests_that_disagree_with_themselves_are_put_aside() -> None:
     second = report(**{"slow.py::b": "failed"})
-    expected, aside, red = agreement(NOTICING, report(), second, {"quick.py::a"})
-    assert expected == {"slow.py::a": "passed", "other.py::spawns": "skipped"}
-    assert (aside, red) == (("slow.py::b", "quick.py::a"), ())
+    expected, aside, red = agreement(NOTICING, report(), second)
+    assert expected == {"slow.py::a": "passed", "quick.py::a": "passed", "other.py::spawns": "skipped"}
+    assert (aside, red) == (("slow.py::b",), ())
     assert agreement(("other.py::red",), report(), report())[2] == ("other.py::red",)

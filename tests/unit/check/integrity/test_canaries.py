@@ -140,7 +140,7 @@ def test_nobody_can_foresee_them() -> None:
 def test_what_the_baseline_tries() -> None:
     many = [f"m{number}.py::test_it" for number in range(100)]
     places = places_of(many, dict.fromkeys((f"m{number}.py" for number in range(100)), USED["a.py"]))
-    tried = to_be_tried(Random(0), places, [many[-1]])
+    tried = to_be_tried(Random(0), places, many[-1])
     assert len(tried) == MOST_TRIED
     assert tried[0] == CanaryPlace("m99.py", STATEMENT, STATEMENT)
     assert {place.helper for place in tried} == {place.helper for place in places}
