@@ -2,5 +2,5 @@
 
 Offers: `preflight.Preflight` (its run, its calls, fresh inputs, flaky tests), `baseline_validator` (errors
 with hints), `baseline_store.load` and `.save` (baselines on disk, one folder each).
-Imports: check, workspace, process, candidates, config, result.
+Imports: warm, check, workspace, process, candidates, config, result.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,14 @@ _RED = frozenset({"failed", "error", "missing"})
 _SHOWN = 100
 
 
-class SelectionScope(StrEnum):
-    """Which of the tests that were asked for every candidate runs."""
-
-    #: Those that can notice a change of the targets.
-    NOTICING = "noticing"
-    #: All of them.
-    ALL = "all"
-
-
 def first_findings(
-    session: RunnerSession, guest: RunnerConfig, workspace: Workspace, choice: SelectionScope
+    session: RunnerSession, guest: RunnerConfig, workspace: Workspace, *, runs_all: bool
 ) -> Baseline:
-    """Make the first findings: which tests notice the targets, and what was run under which roof."""
+    """Return the findings of the first run: the tests, those that notice the targets, and the versions."""
     report = session.report
     names = tuple(str(target) for target in guest.targets)
     executing = executing_tests(report)
-    selected = report.collected
-    if choice is SelectionScope.NOTICING:
-        selected = selected_tests(report, targets=len(names))
+    selected = report.collected if runs_all else selected_tests(report, targets=len(names))
     durations_ns = {test: outcome.ns for test, outcome in report.tests.items()}
     asked = {test: outcome for test in report.collected if (outcome := _outcome(report, test)) not in _RED}
     return Baseline(
@@ -63,6 +51,7 @@ def first_findings(
         loaded={path: next(iter(digests)) for path, digests in report.sources.items()},
         warnings=_not_executed(names, executing),
         left_out=_red_elsewhere(report, selected, asked),
+        wall_ns=session.exit.wall_ns,
     )
 
 

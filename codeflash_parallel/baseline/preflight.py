@@ -19,13 +19,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from random import SystemRandom
-from typing import Protocol
 
 import anyio
 import anyio.to_thread
 
 from codeflash_parallel.baseline.baseline_findings import (
-    SelectionScope,
     agreement,
     captured_calls,
     first_findings,
@@ -48,7 +46,7 @@ from codeflash_parallel.baseline.baseline_validator import (
 )
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.step_reporter import StepReporter
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed, warnings_of
+from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed, warnings_of
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
 from codeflash_parallel.check.integrity.canaries import Canary, draw_at, places_of, to_be_tried, uses
@@ -69,7 +67,9 @@ from codeflash_parallel.check.session.runner_session import (
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate.candidate_model import Edit
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace, WorkspaceTree
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.warm.server_warmup import ServerWarmup
+from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Test modules that are looked through, at most: 10 ms for each 1,000 lines.
 _MOST_FILES = 40
@@ -97,51 +97,6 @@ def _text(path: Path) -> bytes:
     """Return what a Python file holds; nothing where it is none, or too large."""
     usable = path.suffix == ".py" and path.is_file() and path.stat().st_size <= _MOST_BYTES
     return path.read_bytes() if usable else b""
-
-
-class StagingSlot(WorkspaceTree, Protocol):
-    """The baseline's own slot."""
-
-    @property
-    def workspace(self) -> Workspace:
-        """Where it is."""
-        ...
-
-    async def stage(self, edits: Sequence[Edit], /) -> None:
-        """Write edits."""
-        ...
-
-    async def audit(self) -> tuple[str, ...]:
-        """Return the paths that changed besides the staged edits, new bytecode apart."""
-        ...
-
-    async def discard(self) -> None:
-        """Restore the snapshot."""
-        ...
-
-    async def accept_bytecode(self) -> None:
-        """Let the bytecode that the baseline's runs have made be part of the snapshot."""
-        ...
-
-
-class WarmServerControl(Protocol):
-    """The warm servers, as far as a preflight has to do with them."""
-
-    async def begin(self, draft: Baseline, /) -> None:
-        """Start servers of its tests on cores that nobody uses; one of them is the preflight's."""
-        ...
-
-    async def go_on(self, draft: Baseline, /) -> None:
-        """Start all servers; `calls` are those that the tests made."""
-        ...
-
-    async def sees(self, draft: Baseline, edits: Sequence[Edit], /) -> bool:
-        """Say whether a test fails in a fork that runs these edits; no: nothing is known."""
-        ...
-
-    async def distrust(self, draft: Baseline, /) -> None:
-        """Give up what has not seen a failure that a new process saw."""
-        ...
 
 
 #: The first run has no earlier one to take a deadline from; an hour is "hung" for any suite one would race.
@@ -179,21 +134,21 @@ class Preflight:
         warmth: the servers that candidates will be judged by.
         judge: the user's, which has to accept the baseline's own results.
         depth: what is wanted.
-        choice: which tests candidates run.
+        runs_all: candidates run all tests that were asked for, and not only those that notice the targets.
         absent: what the tests have to do without, for the hint on a red baseline.
         files: paths of the snapshot.
         steps: tells what is done at the moment.
     """
 
     guest: RunnerConfig
-    slot: StagingSlot
+    slot: Slot
     sources: Mapping[str, bytes]
     inputs: Path
-    warmth: WarmServerControl
+    warmth: ServerWarmup
     steps: StepReporter
     judge: AcceptFunction | None = None
     depth: PreflightDepth = PreflightDepth.CALLS
-    choice: SelectionScope = SelectionScope.NOTICING
+    runs_all: bool = False
     absent: MissingPrerequisite = field(default_factory=MissingPrerequisite)
     files: tuple[str, ...] = ()
 
@@ -204,8 +159,7 @@ class Preflight:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
         first = await self._first_run()
-        draft = first_findings(first, self.guest, self.slot.workspace, self.choice)
-        draft = replace(draft, wall_ns=first.exit.wall_ns)
+        draft = first_findings(first, self.guest, self.slot.workspace, runs_all=self.runs_all)
         await self.warmth.begin(draft)
         # What writes the second of the day has to differ between the two runs.
         await anyio.sleep(1 - time.time() % 1)
@@ -303,9 +257,8 @@ class Preflight:
             limits=later_limits(draft),
             steps=self.steps,
         )
-        needed = frozenset(self.sources)
-        levels = absences(self.files, draft.asked, draft.rootdir, needed)
-        got = await replayed(making, captured, levels)
+        aside = paths_of_tests(self.files, draft.asked, draft.rootdir, self.sources)
+        got = await replayed(making, captured, aside)
         found = got.found
         uncaptured.update(found.bound.values())
         uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)

@@ -140,17 +140,14 @@ class _Function:
     """What counts of one definition of a target.
 
     Attributes:
-        kind: type of its node, and whether it is a generator.
-        outer: variables of scopes between module and function that its body uses.
-        declared: names that its body declares as global: the module's own code is compiled accordingly.
+        interface: what others see of it besides its body's effect: its docstring, the type of its node,
+            whether it is a generator, the variables that its body uses of scopes between it and the module,
+            and the names that its body declares as global (the module's own code is compiled accordingly).
         body: the statements' skeletons, as one text.
     """
 
     name: str
-    docstring: str | None
-    kind: tuple[type, bool]
-    outer: frozenset[str]
-    declared: frozenset[str]
+    interface: tuple[object, ...]
     body: str
 
 
@@ -195,36 +192,21 @@ def _reading(text: str, targets: frozenset[str]) -> _Reading:
 def _function(name: str, node: FunctionNode) -> _Function:
     # Walking through a tree takes as long as this: that a word is not in the text says the same.
     body = " ".join(map(skeleton, node.body))
-    return _Function(
-        name=name,
-        docstring=ast.get_docstring(node, clean=False),
-        kind=(type(node), "Yield" in body and is_generator(node)),
-        outer=_outer_names(name, node, body),
-        declared=_globals(node) if "Global" in body else frozenset(),
-        body=body,
-    )
+    generates = "Yield" in body and is_generator(node)
+    declared = _globals(node) if "Global" in body else frozenset()
+    outer, docstring = _outer_names(name, node, body), ast.get_docstring(node, clean=False)
+    return _Function(name=name, interface=(docstring, type(node), generates, outer, declared), body=body)
 
 
 def _other_change(old: _Reading, new: _Reading) -> str:
     """Return what changes besides bodies, one clause; empty when nothing does."""
     if [function.name for function in old.functions] != [function.name for function in new.functions]:
         return "it adds, removes or moves definitions of the targets"
-    pairs = zip(old.functions, new.functions, strict=True)
-    why = next(filter(None, (_interface_change(*pair) for pair in pairs)), "")
-    if not why and (old.shell, old.docstrings) != (new.shell, new.docstrings):
-        return "it changes more than the bodies of the targets"
-    return why
-
-
-def _interface_change(old: _Function, new: _Function) -> str:
-    """Return what a function shows to others and does no longer show in the same way."""
-    if old.docstring != new.docstring:
-        return f"the docstring of {old.name} changes"
-    if old.kind != new.kind:
-        return f"{old.name} becomes a function of another kind"
-    if old.outer != new.outer:
-        return f"{old.name} uses other variables of the scopes around it"
-    return "" if old.declared == new.declared else f"{old.name} declares other names as global"
+    for one, other in zip(old.functions, new.functions, strict=True):
+        if one.interface != other.interface:
+            return f"{one.name} changes in more than its body"
+    same = (old.shell, old.docstrings) == (new.shell, new.docstrings)
+    return "" if same else "it changes more than the bodies of the targets"
 
 
 def _globals(node: FunctionNode) -> frozenset[str]:

@@ -25,7 +25,7 @@ from codeflash_parallel.baseline.baseline_findings import captured_calls
 from codeflash_parallel.baseline.baseline_store import load, save
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.preflight import later_limits
-from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings, absences, replayed
+from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings, paths_of_tests, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.candidate_changes import Changes
@@ -219,7 +219,8 @@ async def learn(
     files = tuple(context.mirror.paths(context.snapshot))
     needed = {target.path for target in guest.targets}
     async with _cleaned(slot):
-        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
+        aside = paths_of_tests(files, whole.asked, whole.rootdir, needed)
+        got = await replayed(making, captured, aside)
     steps.begin("")
     return WatchedReplays(report=report, captured=captured, got=got)
 

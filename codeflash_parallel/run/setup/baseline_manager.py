@@ -11,7 +11,6 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel import __version__
-from codeflash_parallel.baseline.baseline_findings import SelectionScope
 from codeflash_parallel.baseline.baseline_store import load, one_learner, save
 from codeflash_parallel.baseline.baseline_validator import MissingPrerequisite
 from codeflash_parallel.baseline.preflight import Preflight, PreflightDepth
@@ -149,7 +148,7 @@ class BaselineManager:
             steps=demand.steps,
             depth=demand.depth,
             judge=self._judge(guest, snapshot, demand.pool),
-            choice=SelectionScope.ALL if self._setup.settings.no_select else SelectionScope.NOTICING,
+            runs_all=self._setup.settings.no_select,
             absent=self._absent(snapshot),
             files=tuple(self._setup.mirror.paths(snapshot)),
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from codeflash_parallel.baseline.baseline_findings import (
-    SelectionScope,
     agreement,
     first_findings,
     wider,
 )
 from codeflash_parallel.candidates.functions import Target
+from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_report import RunnerReport, TestOutcome
 from codeflash_parallel.check.session.runner_session import RunnerConfig, RunnerSession, TestRequest
 from codeflash_parallel.result.outcome_codes import ExitKind
@@ -51,9 +51,9 @@ def guest(*targets: Target) -> RunnerConfig:
     return RunnerConfig(runner=None, directory=Path("/g"), targets=targets, request=TestRequest(), seed=1)  # type: ignore[arg-type]
 
 
-def findings(choice: SelectionScope = SelectionScope.NOTICING, targets: tuple[Target, ...] = (TARGET,)):
+def findings(targets: tuple[Target, ...] = (TARGET,), *, runs_all: bool = False) -> Baseline:
     session = RunnerSession(report=report(), exit=ProcessExit(ended=ExitKind.EXITED))
-    return first_findings(session, guest(*targets), WORKSPACE, choice)
+    return first_findings(session, guest(*targets), WORKSPACE, runs_all=runs_all)
 
 
 def test_tests_that_can_notice_are_chosen() -> None:
@@ -72,7 +72,7 @@ def test_what_the_baseline_fails_is_asked_of_nobody_and_said() -> None:
 
 
 def test_all_tests_are_chosen_where_that_was_asked_for_or_nothing_is_known() -> None:
-    assert findings(SelectionScope.ALL).selected == tuple(TESTS)
+    assert findings(runs_all=True).selected == tuple(TESTS)
     assert findings(targets=()).selected == tuple(TESTS)
 
 
