@@ -1,9 +1,14 @@
-"""Canaries: made-up tests that must fail, which show that the runner still tells a failure. Pure.
+"""Canaries: made-up tests that must fail, which show that the runner still tells a failure; and the seal.
 
 They are drawn for one run: one for each assertion helper that its tests use, in a module or class where a
 canary of that helper was seen to fail on the baseline, after a random one of its tests; and one after the
 last of them all. They are part of no count. One that does not fail as it must means that nothing which that
 runner says can be believed.
+
+A form is the body of such a test: it computes a value (`{a} * {b}`), holds it against a wrong one through the
+helper as that module calls it (`{call}`), and its failure must name what `tells` says: a text that is known
+only to what has computed the value, or the words of the helper itself. Helpers of `unittest` and pytest that
+are not listed are guarded by the comparison of the runner's own functions alone.
 """
 
 from __future__ import annotations
@@ -16,21 +21,30 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
 
 from codeflash_parallel.candidates.functions import parse_or_none
+from codeflash_parallel.candidates.python_source import dotted
 from codeflash_parallel.check.session.runner_report import RunnerReport, TestOutcome
 from codeflash_parallel.result.runtime_protocols import Workspace
 
+#: Canaries of one run at most, besides the last: a failing test takes about a millisecond.
+MOST = 12
+#: Places that the baseline tries at most; each helper in at most so many of them.
+MOST_TRIED, MOST_OF_A_HELPER = 32, 3
+#: Values are products of two such numbers.
+_FACTORS = (101, 997)
+_WORD = re.compile(r"[a-z]{2,}", re.IGNORECASE)
+#: Bytes of the key of a seal, and of the seal itself.
+_KEY_BYTES, _SEAL_BYTES = 32, 16
 #: The assert statement, which every test module has.
 STATEMENT = "assert"
 
 
-@dataclass(frozen=True, slots=True)
-class AssertionForm:
-    """How one helper is made to fail.
+class AssertionForm(NamedTuple):
+    """A way in which one helper is made to fail.
 
     Attributes:
         lines: of the body; `{v}` is a variable's name, `{wrong}` a number that is greater than the value.
@@ -49,94 +63,50 @@ _PREDICATE = _of("assert {call}({v}, {wrong}), {v}")
 _PROCEDURE = _of("{call}({v}, {wrong})")
 _MOCK = _of("mock = __import__('unittest.mock').mock.Mock()", "mock({v})", "mock.{name}({wrong})")
 
-#: Helpers by the last part of their name.
+#: Forms by the last part of a helper's name.
 FORMS: Mapping[str, tuple[AssertionForm, ...]] = {
     STATEMENT: _of("assert {v} == {wrong}, {v}"),
     "approx": _of("assert {v} == {call}({wrong}), {v}"),
     **dict.fromkeys(("isclose", "allclose", "array_equal", "array_equiv"), _PREDICATE),
-    **dict.fromkeys(
-        ("assert_allclose", "assert_array_equal", "assert_equal", "assert_almost_equal"), _PROCEDURE
-    ),
-    "assert_array_almost_equal": _PROCEDURE,
+    **dict.fromkeys(("assert_allclose", "assert_array_equal", "assert_equal"), _PROCEDURE),
+    **dict.fromkeys(("assert_almost_equal", "assert_array_almost_equal"), _PROCEDURE),
     "assert_series_equal": _of("make = __import__('pandas').Series", "{call}(make([{v}]), make([{wrong}]))"),
     "assert_frame_equal": _of(
-        "make = __import__('pandas').DataFrame", "{call}(make([[{v}]]), make([[{wrong}]]))"
+        "make = __import__('pandas').DataFrame", "{call}(make([{v}]), make([{wrong}]))"
     ),
     "raises": (
         *_of("with {call}(ValueError, match='{wrong}'):", "    raise ValueError({v})", tells="{wrong}"),
         *_of("with {call}(ValueError):", "    str({v})", tells="DID NOT RAISE"),
     ),
-    "warns": _of("with {call}(UserWarning):", "    str({v})", tells="DID NOT WARN"),
-    "fail": _of("{call}(str({v}))"),
     **dict.fromkeys(("assert_called_with", "assert_called_once_with", "assert_any_call"), _MOCK),
 }
-
-#: Methods of `unittest.TestCase`.
+#: The same of methods of `unittest.TestCase`.
 METHODS: Mapping[str, tuple[AssertionForm, ...]] = {
     **dict.fromkeys(("assertEqual", "assertAlmostEqual", "assertGreater", "assertGreaterEqual"), _PROCEDURE),
-    "assertIs": _PROCEDURE,
-    "assertLess": _of("{call}({wrong}, {v})"),
-    "assertLessEqual": _of("{call}({wrong}, {v})"),
-    "assertNotEqual": _of("{call}({v}, {v})"),
     "assertTrue": _of("{call}({v} == {wrong}, {v})"),
     "assertFalse": _of("{call}({v} != {wrong}, {v})"),
-    "assertIn": _of("{call}({v}, [{wrong}])"),
-    "assertNotIn": _of("{call}({v}, [{v}])"),
-    "assertIsNone": _of("{call}({v})"),
-    "assertIsInstance": _of("{call}({v}, str)"),
-    **dict.fromkeys(
-        ("assertListEqual", "assertSequenceEqual", "assertCountEqual"), _of("{call}([{v}], [{wrong}])")
-    ),
-    "assertTupleEqual": _of("{call}(({v},), ({wrong},))"),
-    "assertSetEqual": _of("{call}({{{v}}}, {{{wrong}}})"),
-    "assertDictEqual": _of("{call}({{1: {v}}}, {{1: {wrong}}})"),
-    "assertRegex": _of("{call}(str({v}), '{wrong}')"),
     "assertRaises": _of("with {call}(ValueError):", "    str({v})", tells="ValueError not raised"),
-    "assertRaisesRegex": _of(
-        "with {call}(ValueError, '{wrong}'):", "    raise ValueError({v})", tells="{wrong}"
-    ),
 }
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AssertionHelpers:
-    """The helpers that one test module uses.
-
-    Attributes:
-        everywhere: helper by the dotted name that it is called by; good in the whole module.
-        in_class: methods of `TestCase` by the class that calls them (``"Outer.Inner"``).
-    """
-
-    everywhere: Mapping[str, str] = field(default_factory=dict)
-    in_class: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-    def by_call(self, cls: str) -> dict[str, str]:
-        """Return helper by call that tests of a class can use; the class is ``""`` for the module's own."""
-        methods = {f"self.{name}": name for name in sorted(self.in_class.get(cls, ()))}
-        return {STATEMENT: STATEMENT, **self.everywhere, **methods}
+#: Helper by the dotted name that it is called by, for each class that calls methods of `TestCase`
+#: (``"Outer.Inner"``); those of the class ``""`` are good in the whole module.
+HelperCalls = Mapping[str, Mapping[str, str]]
 
 
-def form_of(helper: str, call: str) -> tuple[AssertionForm, ...]:
-    """Return the forms of a helper."""
-    return METHODS[helper] if call.startswith("self.") else FORMS[helper]
-
-
-def uses(text: bytes) -> AssertionHelpers:
+def uses(text: bytes) -> HelperCalls:
     """Return the helpers that a module's text calls; none where it does not parse."""
     tree = parse_or_none(text.decode("utf-8", "replace"))
-    everywhere: dict[str, str] = {}
-    in_class: dict[str, set[str]] = {}
+    found: dict[str, dict[str, str]] = {"": {}}
     for cls, call in _calls(tree.body, "") if tree else ():
         name = call.rpartition(".")[2]
         if call == f"self.{name}" and name in METHODS:
-            in_class.setdefault(cls, set()).add(name)
+            if cls:
+                found.setdefault(cls, {})[call] = name
         elif name in FORMS and FORMS[name] is _MOCK:
-            everywhere.setdefault(name, name)
+            found[""][name] = name
         elif name in FORMS and not call.startswith("self."):
-            everywhere.setdefault(call, name)
-    return AssertionHelpers(
-        everywhere=everywhere, in_class={cls: frozenset(names) for cls, names in in_class.items()}
-    )
+            found[""][call] = name
+    return found
 
 
 def _calls(body: Iterable[ast.stmt], cls: str) -> Iterator[tuple[str, str]]:
@@ -147,26 +117,7 @@ def _calls(body: Iterable[ast.stmt], cls: str) -> Iterator[tuple[str, str]]:
             continue
         for node in ast.walk(statement):
             if isinstance(node, ast.Call):
-                yield cls, _dotted(node.func)
-
-
-def _dotted(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=name):
-            return f"{_dotted(value)}.{name}"
-        case _:
-            return "?"
-
-
-#: Canaries of one run at most, besides the last: a failing test takes about a millisecond.
-MOST = 12
-#: Places that the baseline tries at most; each helper in at most so many of them.
-MOST_TRIED, MOST_OF_A_HELPER = 32, 3
-#: Values are products of two such numbers.
-_FACTORS = (101, 997)
-_WORD = re.compile(r"[a-z]{2,}", re.IGNORECASE)
+                yield cls, dotted(node.func)
 
 
 class CanaryPlace(NamedTuple):
@@ -201,11 +152,6 @@ class Canary:
         """Return its test id, without the parameters of fixtures that every test there has."""
         return f"{self.place.parent}::{self.name}"
 
-    @property
-    def order(self) -> dict[str, object]:
-        """Return what the guest is told."""
-        return {"name": self.name, "after": self.after, "lines": list(self.lines)}
-
 
 def parent_of(test: str) -> str:
     """Return the id of a test's module or class."""
@@ -217,22 +163,21 @@ def _bare(test: str) -> str:
     return file + mark + names.partition("[")[0]
 
 
-def places_of(tests: Iterable[str], used: Mapping[str, AssertionHelpers]) -> tuple[CanaryPlace, ...]:
+def places_of(tests: Iterable[str], used: Mapping[str, HelperCalls]) -> tuple[CanaryPlace, ...]:
     """Return where canaries of some tests could be.
 
     Args:
         tests: their ids.
         used: what their modules use, by the file's part of the ids.
     """
-    parents = dict.fromkeys(map(parent_of, tests))
-    known = [parent for parent in parents if parent.partition("::")[0] in used]
-    return tuple(
-        CanaryPlace(parent, helper, call)
-        for parent in known
-        for call, helper in used[parent.partition("::")[0]]
-        .by_call(parent.partition("::")[2].replace("::", "."))
-        .items()
-    )
+    places = []
+    for parent in dict.fromkeys(map(parent_of, tests)):
+        file, _, names = parent.partition("::")
+        if file in used:
+            calls = {**used[file].get("", {}), **used[file].get(names.replace("::", "."), {})}
+            helpers = {STATEMENT: STATEMENT, **calls}
+            places += [CanaryPlace(parent, helper, call) for call, helper in helpers.items()]
+    return tuple(places)
 
 
 def to_be_tried(random: Random, places: Sequence[CanaryPlace], last: str) -> tuple[CanaryPlace, ...]:
@@ -243,10 +188,7 @@ def to_be_tried(random: Random, places: Sequence[CanaryPlace], last: str) -> tup
     """
     first = [place for place in places if place.parent == parent_of(last) and place.helper == STATEMENT]
     others = random.sample(list(places), len(places))
-    by_helper: dict[str, list[CanaryPlace]] = {}
-    for place in others:
-        by_helper.setdefault(place.helper, []).append(place)
-    some = [place for found in by_helper.values() for place in found[:MOST_OF_A_HELPER]]
+    some = [place for found in _by_helper(others).values() for place in found[:MOST_OF_A_HELPER]]
     rest = [place for place in others if place.helper == STATEMENT]
     return tuple(dict.fromkeys((*first, *some, *rest)))[:MOST_TRIED]
 
@@ -255,46 +197,39 @@ def draw(random: Random, tests: Sequence[str], places: Sequence[CanaryPlace]) ->
     """Draw the canaries of one run.
 
     Args:
-        random: nobody outside of the evaluator knows its state.
+        random: its state is known to the evaluator alone.
         tests: ids in the order in which they are run.
         places: where canaries were seen to fail on the baseline.
     """
-    after: dict[str, list[str]] = {}
-    for test in tests:
-        after.setdefault(parent_of(test), []).append(test)
-    usable = [place for place in places if place.parent in after]
+    number = {parent_of(test): index for index, test in enumerate(tests)}
+    usable = [place for place in places if place.parent in number]
     if not usable:
         return ()
-    drawn = list(_one_of_each(random, usable))
-    number = {test: index for index, test in enumerate(tests)}
-    end = max(usable, key=lambda place: (number[after[place.parent][-1]], place.helper == STATEMENT))
-    where = [(place, random.choice(after[place.parent])) for place in drawn]
-    return _made(random, [*where, (end, after[end.parent][-1])], tests)
-
-
-def draw_at(random: Random, tests: Sequence[str], places: Sequence[CanaryPlace]) -> tuple[Canary, ...]:
-    """Draw one canary for each place, to find out where they fail."""
-    after: dict[str, list[str]] = {}
-    for test in tests:
-        after.setdefault(parent_of(test), []).append(test)
-    return _made(random, [(place, random.choice(after[place.parent])) for place in places], tests)
-
-
-def _one_of_each(random: Random, places: Sequence[CanaryPlace]) -> Iterable[CanaryPlace]:
-    by_helper: dict[str, list[CanaryPlace]] = {}
-    for place in places:
-        by_helper.setdefault(place.helper, []).append(place)
+    by_helper = _by_helper(usable)
     helpers = random.sample(list(by_helper), min(MOST, len(by_helper)))
-    return [random.choice(by_helper[helper]) for helper in helpers]
+    drawn = [random.choice(by_helper[helper]) for helper in helpers]
+    end = max(usable, key=lambda place: (number[place.parent], place.helper == STATEMENT))
+    return draw_at(random, tests, drawn, (end, tests[number[end.parent]]))
 
 
-def _made(
-    random: Random, where: Sequence[tuple[CanaryPlace, str]], tests: Sequence[str]
+def _by_helper(places: Iterable[CanaryPlace]) -> dict[str, list[CanaryPlace]]:
+    found: dict[str, list[CanaryPlace]] = {}
+    for place in places:
+        found.setdefault(place.helper, []).append(place)
+    return found
+
+
+def draw_at(
+    random: Random, tests: Sequence[str], places: Sequence[CanaryPlace], *more: tuple[CanaryPlace, str]
 ) -> tuple[Canary, ...]:
+    """Draw one canary for each place, after a random test there, and more after given tests."""
+    inside: dict[str, list[str]] = {}
+    for test in tests:
+        inside.setdefault(parent_of(test), []).append(test)
     taken = {_bare(test).rpartition("::")[2] for test in tests}
     words = sorted({word for name in taken for word in _WORD.findall(name)} - {"test"}) or ["case"]
     canaries = []
-    for place, after in where:
+    for place, after in (*((place, random.choice(inside[place.parent])) for place in places), *more):
         name = _new_name(random, _bare(after).rpartition("::")[2], words, taken)
         taken.add(name)
         canaries.append(_canary(random, place, name, after, random.choice(words).lower()))
@@ -311,7 +246,8 @@ def _new_name(random: Random, beside: str, words: Sequence[str], taken: Iterable
 
 
 def _canary(random: Random, place: CanaryPlace, name: str, after: str, word: str) -> Canary:
-    form = random.choice(form_of(place.helper, place.call))
+    forms = METHODS if place.call.startswith("self.") else FORMS
+    form = random.choice(forms[place.helper])
     a, b = random.randint(*_FACTORS), random.randint(*_FACTORS)
     wrong = a * b + random.randint(*_FACTORS)
     words = {"a": a, "b": b, "value": a * b, "wrong": wrong, "v": f"{word}_", "name": place.helper}
@@ -357,10 +293,6 @@ def disbelief(canaries: Iterable[Canary], outcomes: Mapping[str, TestOutcome]) -
     return ""
 
 
-#: Bytes of the key of a seal, and of the seal itself.
-_KEY_BYTES, _SEAL_BYTES = 32, 16
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSecrets:
     """The secrets of one run."""
@@ -377,7 +309,10 @@ def arm(
     The ids of canaries stand among the others in the spec, as those of any test that is to be run.
     """
     arms = RunSecrets(key=secrets.token_bytes(_KEY_BYTES), canaries=tuple(canaries))
-    told = {"key": arms.key.hex(), "canaries": [canary.order for canary in canaries]}
+    told = {
+        "key": arms.key.hex(),
+        "canaries": [{"name": one.name, "after": one.after, "lines": list(one.lines)} for one in canaries],
+    }
     path = workspace.private / secrets.token_hex(8)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
         file.write(json.dumps(told).encode())
