@@ -2,9 +2,8 @@
 
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
 under another hash seed and keeps the inputs of calls. The captured calls are replayed under both seeds
-outside pytest; what the baseline does not repeat is left out and counted. Where calls are not going to be
-compared, they are captured and replayed only if tests notice nothing. Last, the targets are made to raise: a
-failure that is not seen would mean that nothing can be judged here.
+outside pytest; what the baseline does not repeat is left out and counted. Last, the targets are made to
+raise: a failure that is not seen would mean that nothing can be judged here.
 
 Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
 made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
@@ -16,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from random import SystemRandom
 
@@ -114,15 +112,6 @@ def later_limits(baseline: Baseline) -> ProcessLimits:
 _NAMED = 5
 
 
-class PreflightDepth(StrEnum):
-    """What the baseline is asked for."""
-
-    #: Outcomes of tests; calls only where no test notices anything.
-    OUTCOMES = "outcomes"
-    #: Outcomes of tests and of captured calls: to be compared, or raced.
-    CALLS = "calls"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preflight:
     """What the preflight needs besides the guest.
@@ -133,7 +122,6 @@ class Preflight:
         inputs: file for the captured inputs; made by a guest, read by guests only.
         warmth: the servers that candidates will be judged by.
         judge: the user's, which has to accept the baseline's own results.
-        depth: what is wanted.
         runs_all: candidates run all tests that were asked for, and not only those that notice the targets.
         absent: what the tests have to do without, for the hint on a red baseline.
         files: paths of the snapshot.
@@ -147,7 +135,6 @@ class Preflight:
     warmth: ServerWarmup
     steps: StepReporter
     judge: AcceptFunction | None = None
-    depth: PreflightDepth = PreflightDepth.CALLS
     runs_all: bool = False
     absent: MissingPrerequisite = field(default_factory=MissingPrerequisite)
     files: tuple[str, ...] = ()
@@ -176,19 +163,8 @@ class Preflight:
         await self.warmth.go_on(replace(settled, calls=captured))
         if not settled.targets:
             return settled
-        if self.depth is PreflightDepth.CALLS:
-            settled = await self._replays(settled, captured, first.report, second.report)
-        if await self._is_noticed(settled):
-            return settled
-        return unnoticed(
-            settled if self.depth is PreflightDepth.CALLS else await self._with_calls(settled, first)
-        )
-
-    async def _with_calls(self, draft: Baseline, first: RunnerSession) -> Baseline:
-        """Capture the calls after all, and replay them."""
-        second = (await self._selected_run(draft, WrapMode.CAPTURE)).report
-        await self.slot.discard()
-        return await self._replays(draft, captured_calls(draft, second), first.report, second)
+        settled = await self._replays(settled, captured, first.report, second.report)
+        return settled if await self._is_noticed(settled) else unnoticed(settled)
 
     async def _first_run(self) -> RunnerSession:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
@@ -201,11 +177,8 @@ class Preflight:
         return session
 
     async def _second_run(self, draft: Baseline) -> RunnerSession:
-        wanted = self.depth is PreflightDepth.CALLS and bool(draft.targets)
-        return await self._selected_run(draft, WrapMode.CAPTURE if wanted else WrapMode.NONE)
-
-    async def _selected_run(self, draft: Baseline, wrap: WrapMode) -> RunnerSession:
-        """Run the selected tests under the other hash seed."""
+        """Run the selected tests under the other hash seed, and capture calls of targets."""
+        wrap = WrapMode.CAPTURE if draft.targets else WrapMode.NONE
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=str(self.inputs))
         spec = selected_run_spec(self.guest, workspace, draft, run)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 from codeflash_parallel.sandbox.runner_command import whole_number
@@ -79,7 +79,6 @@ class CallOutcome:
     why: str = ""
     ns: int = 0
     copy_ns: int = 0
-    thread: bool = False
     unencodable: str = ""
     opaque: str = ""
 
@@ -93,6 +92,12 @@ class CallOutcome:
         if self.plain and first.plain:
             return self.arguments == first.arguments
         return (self.essence, self.type) == (first.essence, first.type)
+
+
+#: Texts that a record of a call has under the same names.
+_TEXTS = [
+    one.name for one in fields(CallOutcome) if one.type == "str" and one.name not in {"unencodable", "opaque"}
+]
 
 
 class CallDigests(NamedTuple):
@@ -423,32 +428,15 @@ def _call(
     get = record.get
     index, kind, digest = whole_number(record["i"]), str(get("kind") or ""), str(get("digest") or "")
     why = unencodable.get(index, "")
+    texts = {name: str(get(name) or "") for name in _TEXTS}
     return CallOutcome(
+        **{**texts, "traces": _traces(texts["traces"], index, lasting)},
         index=index,
-        test=str(get("test") or ""),
         target=whole_number(get("target", 0)),
-        kind=kind,
-        type=str(get("type") or ""),
-        digest=digest,
-        floatless=str(get("floatless") or ""),
-        typeless=str(get("typeless") or ""),
-        after=str(get("after") or ""),
-        traces=_traces(str(get("traces") or ""), index, lasting),
-        floats=str(get("floats") or ""),
-        skeleton=str(get("skeleton") or ""),
         space=_texts(get("space")),
-        plain=str(get("plain") or ""),
-        untold=str(get("untold") or ""),
-        arguments=str(get("arguments") or ""),
-        text=str(get("text") or ""),
-        args=str(get("args") or ""),
         captured=bool(get("captured", False)),
-        inputs=str(get("inputs") or ""),
-        left=str(get("left") or ""),
-        why=str(get("why") or ""),
         ns=whole_number(get("ns", 0)),
         copy_ns=whole_number(get("copy_ns", 0)),
-        thread=bool(get("thread", False)),
         unencodable="" if digest else why or ("" if kind == "raise" else "no digest"),
         opaque=why if digest else "",
     )
