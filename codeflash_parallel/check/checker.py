@@ -18,7 +18,7 @@ from time import monotonic_ns
 from codeflash_parallel.check.assessment import CandidateFinding, doubt, judged_tests, observable, run_fault
 from codeflash_parallel.check.call_replay import CallReplay
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
-from codeflash_parallel.check.comparison.outcome_comparison import compare_screened, compare_tests
+from codeflash_parallel.check.comparison.outcome_comparison import compare_tests
 from codeflash_parallel.check.dispatch.fork_points import (
     ForkChoice,
     ForkContext,
@@ -161,7 +161,7 @@ class _Work:
             tolerated=tuple(test for test in baseline.selected if test not in baseline.expected),
         )
         session = await self._tests(run, baseline.expected)
-        compared = compare_screened(baseline.expected, session.report)
+        compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, self._observed)
 
     async def explained(self) -> CandidateFinding:
@@ -185,7 +185,7 @@ class _Work:
             tolerated=tuple(test for test in only if test not in known),
         )
         session = await self._tests(run, known)
-        compared = compare_screened(known, session.report)
+        compared = compare_tests(known, session.report)
         fault = run_fault(session, self._candidate, self._baseline, ())
         if compared.code is Code.OK:
             fault = fault or unbelievable(session, self._baseline)
