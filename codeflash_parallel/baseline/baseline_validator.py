@@ -1,4 +1,4 @@
-"""What a run of the baseline has to be, so that candidates can be held against it, and else what is said."""
+"""Validate runs of the baseline; raise `EnvironmentFault` with a hint where one cannot be the reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MissingPrerequisite:
-    """What the user's tests may be used to and do not find in a slot.
+    """Files and variables of the user that tests do not find in a slot.
 
     Attributes:
         ignored: git-ignored files that the snapshot lacks.

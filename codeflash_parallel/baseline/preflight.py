@@ -114,7 +114,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preflight:
-    """What the preflight needs besides the guest.
+    """The runs of the unchanged code from which the baseline is made.
 
     Attributes:
         slot: the baseline's slot.

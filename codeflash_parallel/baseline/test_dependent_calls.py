@@ -66,7 +66,7 @@ def _below(rootdir: str, path: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayFindings:
-    """What the baseline's replays gave.
+    """Results of the baseline's replays.
 
     Attributes:
         replays: those without what lay aside.

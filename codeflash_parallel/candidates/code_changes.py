@@ -103,7 +103,7 @@ _CLASS_CELL = frozenset({"super", "__class__"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BodyChange:
-    """What a change of one file is.
+    """A change of one file.
 
     Attributes:
         qualnames: the targets whose bodies changed; empty when something else changed, too.
@@ -137,7 +137,7 @@ def body_change(old: str, new: str, targets: Collection[str]) -> BodyChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Function:
-    """What counts of one definition of a target.
+    """The parts of one definition of a target that are compared.
 
     Attributes:
         interface: what others see of it besides its body's effect: its docstring, the type of its node,
@@ -153,7 +153,7 @@ class _Function:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reading:
-    """What counts of a text.
+    """The parts of a text that are compared.
 
     Attributes:
         functions: the definitions of the targets, in order.

@@ -1,4 +1,4 @@
-"""Which paths a candidate may touch: the first gate. Pure: path names in, reasons out."""
+"""Rules for the paths that a candidate may touch: the first gate. Pure: path names in, reasons out."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateFinding:
-    """What is known of a candidate; the gravest finding gives the code."""
+    """The findings about a candidate; the gravest one gives the code."""
 
     tests: TestComparison
     values: ValueComparison | None = None

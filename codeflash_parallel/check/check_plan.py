@@ -18,7 +18,7 @@ from codeflash_parallel.result.runtime_protocols import ProcessLimits
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckOutcome:
-    """What a check found: `OK`, a code of rejection, or an `INFRA_…` code.
+    """Outcome of a check: `OK`, a code of rejection, or an `INFRA_…` code.
 
     Attributes:
         tests_ns: the tests' own setup, call and teardown.
@@ -58,7 +58,7 @@ class CheckOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckPlan:
-    """How candidates of this run are checked.
+    """The plan by which candidates of this run are checked.
 
     Attributes:
         workers: xdist workers; with any there is no server.

@@ -1,4 +1,4 @@
-"""What a candidate's code has and the baseline's has not, and is a reason to look harder. Pure.
+"""Find suspicious constructs that a candidate adds: a reason to look harder. Pure.
 
 Never a verdict: honest candidates use threads and clocks, and an attack can be written without any name that
 is known here. What the baseline has already is not flagged, wherever it stands. Names are followed through

@@ -1,4 +1,4 @@
-"""Whose fault it is that a check ran out of disk or memory: the candidate's, or the machine's. Pure.
+"""Attribute a shortage of disk or memory to the candidate or to the machine.
 
 A process that is refused disk or memory says so in the words of the kernel. Only the machine can tell why:
 it has room (then it was the candidate's limit), or has none (then nothing is known about the candidate).
@@ -31,7 +31,7 @@ ROOM_FILES = 64
 
 
 class ResourceShortage(StrEnum):
-    """What a check says it got no more of."""
+    """A resource that a check says it was refused."""
 
     DISK = "disk"
     MEMORY = "memory"
@@ -39,7 +39,7 @@ class ResourceShortage(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Supply:
-    """What the machine has left after a check, and what the check took.
+    """Resources that the machine has left after a check, and that the check took.
 
     Attributes:
         disk_bytes, files: free bytes and inodes where the slot lies.

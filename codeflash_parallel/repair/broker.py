@@ -158,12 +158,12 @@ class Broker:
 
     @property
     def repairs(self) -> bool:
-        """Whether there is a repairer, and providers are not off."""
+        """Tell whether there is a repairer, and providers are not off."""
         return self._repairer is not None and not self._is_off
 
     @property
     def refines(self) -> bool:
-        """Whether there is a refiner, and providers are not off."""
+        """Tell whether there is a refiner, and providers are not off."""
         return self._refiner is not None and not self._is_off
 
     async def request_repair(self, request: RepairRequest) -> Outcome:

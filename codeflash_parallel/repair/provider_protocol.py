@@ -63,7 +63,7 @@ class RepairRequest:
 
 
 class RefinementKind(StrEnum):
-    """How a candidate is to be refined."""
+    """Kind of a refinement."""
 
     #: Make this winner faster still.
     FIRST = "first"
@@ -123,7 +123,7 @@ MAX_ANSWERS = 64
 
 
 class MalformedAnswer(ValueError):  # noqa: N818 - the provider's mistake, told in its request's outcome
-    """What a provider returned is no answer; the message says what is wrong with it."""
+    """A provider returned something else than answers; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

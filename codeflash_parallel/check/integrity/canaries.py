@@ -121,7 +121,7 @@ def _calls(body: Iterable[ast.stmt], cls: str) -> Iterator[tuple[str, str]]:
 
 
 class CanaryPlace(NamedTuple):
-    """Where a canary can be: a module or class of tests, and a helper as it is called there.
+    """A place for canaries: a module or class of tests, and a helper as it is called there.
 
     Attributes:
         parent: the id of its tests without their own names.

@@ -40,7 +40,7 @@ _CODES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessFault:
-    """What is wrong with a run besides its tests.
+    """A fault of a run besides its tests.
 
     Attributes:
         starved: the wall deadline was reached while CPU was left; worth one more try, alone.

@@ -101,7 +101,7 @@ _TEXTS = [
 
 
 class CallDigests(NamedTuple):
-    """What a replay says of a call of which only the digests were wanted; as in `CallOutcome`.
+    """A replayed call of which only the digests were wanted; as in `CallOutcome`.
 
     A tuple: there are hundreds of them for each candidate.
 
@@ -138,7 +138,7 @@ class DerivedInput(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Derivation:
-    """What came of deriving inputs for one target.
+    """Result of deriving inputs for one target.
 
     Attributes:
         raised, slow: inputs that are not kept: the baseline raises what nobody meant, or takes too long.
@@ -174,7 +174,7 @@ class ForeignRecord(ValueError):  # noqa: N818 - a fact about who wrote it
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocatedFunction:
-    """Where a timer found the project's functions, named as `Target` names them.
+    """Counts of the project's functions that a timer saw on the stack, named as `Target` names them.
 
     Attributes:
         seen: how often each was on the stack.

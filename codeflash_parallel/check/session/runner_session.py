@@ -33,7 +33,7 @@ from codeflash_parallel.sandbox.runner_command import guest_command, parse_recor
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TestRequest:
-    """Which tests were asked for.
+    """The tests that were asked for.
 
     Attributes:
         paths: files, folders or ids, relative to the project folder; empty: the configured `testpaths`.
@@ -46,24 +46,6 @@ class TestRequest:
     paths: tuple[str, ...] = ()
     keyword: str = ""
     marker: str = ""
-
-
-def first_arguments(request: TestRequest) -> tuple[str, ...]:
-    """Return the arguments of the first baseline run: what was asked for, as the project has it."""
-    return (*_expressions(request), *request.paths)
-
-
-def selected_arguments(
-    request: TestRequest, *, rootdir: str, inifile: str, selected: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the arguments of a run of some tests: their files, under the first run's root and configuration.
-
-    Only the files that hold selected tests are collected; the guest deselects the rest of each file. With
-    other paths pytest might find another root or configuration, so both are given.
-    """
-    where = [f"--rootdir={rootdir}"] if rootdir else []
-    where += ["-c", inifile] if inifile else []
-    return (*where, *_expressions(request), *test_files(selected, rootdir))
 
 
 def _expressions(request: TestRequest) -> tuple[str, ...]:
@@ -83,7 +65,7 @@ CAPTURE_BYTES = 64 * 1024 * 1024
 
 
 class WrapMode(StrEnum):
-    """How targets are wrapped during a test run."""
+    """Wrapping of targets during a test run."""
 
     #: Not at all.
     NONE = "none"
@@ -105,7 +87,7 @@ class StopRule(StrEnum):
 
 
 class Tracebacks(StrEnum):
-    """How failures are put into words."""
+    """Form of the texts of failures."""
 
     #: As pytest does, which reads and parses sources.
     SHORT = "short"
@@ -217,7 +199,7 @@ def read_session(done: ProcessExit, arms: RunSecrets) -> RunnerSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallRecording:
-    """What recording the calls of targets may cost in a run of tests.
+    """Limit of the time for recording calls of targets in a run of tests.
 
     Attributes:
         seconds: at first.
@@ -243,7 +225,8 @@ def first_run_spec(guest: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
 
     It also notes which tests start processes and which modules come from outside the repository.
     """
-    arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
+    asked = (*_expressions(guest.request), *guest.request.paths)
+    arguments = (*_fallback_configuration(workspace), *asked)
     also = [str(workspace.root / path) for path in guest.overlaid]
     fields = _tests_fields(arguments, None, WrapMode.DIGEST, StopRule.NEVER, BASELINE_RECORDING)
     return guest.spec("tests", (), **fields, also=also, watch=True)
@@ -251,7 +234,7 @@ def first_run_spec(guest: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelectedRun:
-    """How the selected tests (or, with `only`, some of them) are to be run.
+    """A run of the selected tests (or, with `only`, of some of them).
 
     Attributes:
         prove: paths whose compiled bytes are reported besides the targets'.
@@ -278,13 +261,17 @@ class SelectedRun:
 def selected_run_spec(
     guest: RunnerConfig, workspace: Workspace, baseline: Baseline, run: SelectedRun
 ) -> dict[str, Any]:
-    """Return the spec of a run of the selected tests in any workspace."""
+    """Return the spec of a run of the selected tests in any workspace.
+
+    Only the files that hold them are collected; the guest deselects the rest of each file. With other paths
+    than in the first run pytest might find another root or configuration, so both are given.
+    """
     selected = baseline.selected if run.only is None else run.only
     rootdir = str(workspace.root / baseline.rootdir)
-    inifile = str(workspace.root / baseline.inifile) if baseline.inifile else ""
-    fallback = () if inifile else _fallback_configuration(workspace)
-    arguments = selected_arguments(guest.request, rootdir=rootdir, inifile=inifile, selected=selected)
-    fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.recording)
+    inifile = ("-c", str(workspace.root / baseline.inifile)) if baseline.inifile else ()
+    where = () if inifile else _fallback_configuration(workspace)
+    asked = (f"--rootdir={rootdir}", *inifile, *_expressions(guest.request), *test_files(selected, rootdir))
+    fields = _tests_fields((*where, *asked), selected, run.wrap, run.stop, run.recording)
     more = {
         "inputs": run.inputs,
         "workers": run.workers,
@@ -378,7 +365,7 @@ def replay_spec(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DerivationRequest:
-    """Which fresh inputs are to be made.
+    """A request for fresh inputs.
 
     Attributes:
         inside: so many of each target that keep all relations; a sixth of that may break one.

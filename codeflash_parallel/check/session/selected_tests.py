@@ -36,7 +36,7 @@ def executing_tests(report: RunnerReport) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScreeningPlan:
-    """How one screening is run.
+    """The order and the processes of one screening.
 
     Attributes:
         tests: all selected tests, in order.
