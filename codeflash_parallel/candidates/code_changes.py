@@ -33,14 +33,6 @@ MAX_TREE_BYTES = 1_000_000
 _KNOWN = 8_192
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Part:
-    """An outermost statement."""
-
-    digest: str
-    prose: bool
-
-
 def fingerprint(files: Mapping[str, bytes | None], known: Mapping[str, bytes | None] | None = None) -> str:
     """Return a digest of some files that formatting, comments and docstrings do not change.
 
@@ -69,15 +61,12 @@ def _digest(path: str, data: bytes | None, known: bytes | None) -> str:
         parts = _parts(data, known or b"")
     except SyntaxError:
         return f"raw {digest_of(data)}"
-    digests = (part.digest for part in parts[_begins_with_prose(parts) :])
+    begins_with_prose = bool(parts) and parts[0][1]
+    digests = (digest for digest, _ in parts[begins_with_prose:])
     return f"tree {digest_of(chr(10).join(digests).encode())}"
 
 
-def _begins_with_prose(parts: list[_Part]) -> bool:
-    return bool(parts) and parts[0].prose
-
-
-def _parts(data: bytes, known: bytes) -> list[_Part]:
+def _parts(data: bytes, known: bytes) -> list[tuple[str, bool]]:
     text = decoded(data)
     if text is None:
         return [_part(node) for node in parse_anew(data).body]
@@ -85,13 +74,14 @@ def _parts(data: bytes, known: bytes) -> list[_Part]:
 
 
 @lru_cache(maxsize=_KNOWN)
-def _known(piece: str) -> tuple[_Part, ...]:
+def _known(piece: str) -> tuple[tuple[str, bool], ...]:
     """Return the parts of a piece; those of a text that was seen before are known."""
     return tuple(_part(node) for node in parse_piece(piece).body)
 
 
-def _part(node: ast.stmt) -> _Part:
-    return _Part(digest=digest_of(skeleton(node).encode(errors="surrogatepass")), prose=is_prose(node))
+def _part(node: ast.stmt) -> tuple[str, bool]:
+    """Return the digest of an outermost statement, and whether it is prose."""
+    return digest_of(skeleton(node).encode(errors="surrogatepass")), is_prose(node)
 
 
 #: Texts whose readings are kept: the snapshot's is wanted for every candidate, a candidate's when it is
