@@ -11,10 +11,9 @@ import sys
 import types
 
 from ..paths.path_locations import PathLocations
-from ..process import current_template
-from . import bytecode_cache
+from ..session import template
 from .editable_installs import EditableInstalls, import_again
-from .source_loader import VerifiedSources
+from .source_loader import VerifiedSources, restrict_bytecode
 
 _INSTALLED = []
 
@@ -48,9 +47,9 @@ def install(spec, channel):
 def _install(spec, channel):
     places = PathLocations(spec)
     guard = ImportGuard(spec, places, channel)
-    guard.allows_bytecode = bytecode_cache.restrict_bytecode(spec)
-    if current_template.server() is not None:
-        current_template.server().watch(guard)
+    guard.allows_bytecode = restrict_bytecode(spec)
+    if template() is not None:
+        template().watch(guard)
     sys.path[:] = [entry for entry in sys.path if entry != spec["guest"]] + [spec["guest"]]
     dropped = [] if guard.same_tree else EditableInstalls(places, channel).apply()
     sys.meta_path.insert(0, guard)
@@ -80,7 +79,7 @@ class ImportGuard:
         """Find a module through the other finders and look at where it lies."""
         self.stay_first()
         spec = self._ask_others(name, path, target)
-        server = current_template.server()
+        server = template()
         if server is not None and spec is not None and server.imports(self.places, spec):
             # In a fork: the files have changed since.
             spec = self._ask_others(name, path, target)

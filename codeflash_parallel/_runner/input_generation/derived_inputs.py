@@ -85,7 +85,7 @@ def run(spec, channel):
     guard = import_guard.install(spec, channel)
     call_files.install_places(spec)
     calls = call_files.read_calls(spec["inputs"], spec["calls"])
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
     session = ReplaySession(spec)
     session.resolve(calls)
     limit_memory(_MEMORY_BYTES)

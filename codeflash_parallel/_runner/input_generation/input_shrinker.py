@@ -25,7 +25,7 @@ def run(spec, channel):
     proof = import_guard.install(spec, channel).proof
     call_files.install_places(spec)
     calls = call_files.read_calls(spec["base"], spec["calls"])
-    proof.instrument = instrumentation.registering(spec, channel, calls)
+    proof.instrument = instrumentation.registering(spec, calls)
     session = ReplaySession(spec)
     session.resolve(calls)
     limit_memory(_MEMORY_BYTES)

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from ..process import current_template
+from ..session import on_fork, template
 
 
 class OutputSuppression:
@@ -22,7 +22,7 @@ class OutputSuppression:
 
     def __init__(self):
         self._config = None
-        current_template.on_fork(self._hush)
+        on_fork(self._hush)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
@@ -32,7 +32,7 @@ class OutputSuppression:
     def _hush(self):
         from _pytest.terminal import TerminalReporter
 
-        if self._config is None or current_template.server() is not None:
+        if self._config is None or template() is not None:
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         # A reporter of somebody else's may do more than write.

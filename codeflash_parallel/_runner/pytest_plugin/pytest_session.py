@@ -6,9 +6,8 @@ import sys
 import threading
 import time
 
-from ..imports import bytecode_cache, import_guard
-from ..process import current_template
-from ..session import RunnerFailure
+from ..imports import import_guard, source_loader
+from ..session import RunnerFailure, on_fork, template
 
 #: Exit status of pytest when it failed by itself (``ExitCode.INTERNAL_ERROR``).
 _INTERNAL_ERROR = 3
@@ -35,7 +34,7 @@ def run(spec, channel, runtestloop=None):
         from ..integrity import pytest_functions
         from . import output_suppression, session_plugin
 
-        bytecode_cache.restrict_rewriter(guard.allows_bytecode)
+        source_loader.restrict_rewriter(guard.allows_bytecode)
         known = pytest_functions.PytestIntegrity(guard.places, channel)
 
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
@@ -70,7 +69,7 @@ class TargetRecording:
     def __init__(self, spec, channel, guard):
         self._spec, self._channel, self._guard = spec, channel, guard
         self._recorder = None
-        current_template.on_fork(self.start)
+        on_fork(self.start)
         self.start()
 
     def start(self):
@@ -78,7 +77,7 @@ class TargetRecording:
 
         A template leaves it to its forks, unless they begin after that import, and only loads what they need.
         """
-        server, watched = current_template.server(), self._spec.get("wrap", "none") != "none"
+        server, watched = template(), self._spec.get("wrap", "none") != "none"
         if self._recorder is not None or not self._spec.get("targets") or not (watched or server):
             return
         from ..capture import function_wrappers
@@ -89,11 +88,8 @@ class TargetRecording:
             self._recorder = function_wrappers.install(
                 self._spec, self._channel, self._guard, timing_windows.CallAnnouncer
             )
-        elif server is None:
+        elif server is None or (server.until == "collected" and watched):
             self._recorder = function_wrappers.install(self._spec, self._channel, self._guard)
-        elif server.until == "collected" and watched:
-            self._recorder = function_wrappers.install(self._spec, self._channel, self._guard)
-            server.recorded = self._recorder.calls
 
     def set_test(self, test):
         """Attribute the calls from now on to a test."""
@@ -125,9 +121,9 @@ def _watches(spec, channel, guard):
         return [stack_sampler.StackSampler(spec, channel)]
     if not spec.get("watch"):
         return []
-    from ..process import subprocess_watch
+    from ..process import process_watch
 
-    return [subprocess_watch.SubprocessWatch(channel, guard.places)]
+    return [process_watch.SubprocessWatch(channel, guard.places)]
 
 
 def _import_pytest(channel):

@@ -12,7 +12,7 @@ import pytest
 
 from .. import session
 from ..integrity import canary_tests
-from ..process import current_template
+from ..session import on_fork, template
 from . import failure_text, option_overrides, output_suppression
 from .failure_text import shortened
 from .phase_records import PHASES, PhaseRecords
@@ -35,7 +35,7 @@ class SessionPlugin:
         self._deselected = 0
         self._calls = 0
         self._started = time.perf_counter_ns()
-        current_template.on_fork(self._renew)
+        on_fork(self._renew)
 
     def _renew(self):
         """Follow the spec of a fork."""
@@ -121,13 +121,13 @@ class SessionPlugin:
         yield
         ids = [self._id(item.nodeid) for item in items]
         is_settled = False
-        while current_template.server() is not None:
+        while template() is not None:
             # What the point waits for will not come any more before a test asks for it.
-            server = current_template.server()
+            server = template()
             if server.until == "collected":
                 output_suppression.settle(items, server.gate())
                 is_settled = True
-            server.stop(items)
+            server.stop()
         kept = self._wanted(items, ids)
         if self._is_fork and not is_settled:
             output_suppression.settle(kept)
@@ -184,9 +184,9 @@ class SessionPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
         """Hand the session to whoever wants to run its items otherwise."""
-        while current_template.server() is not None:
+        while template() is not None:
             # A plugin has collected in a way of its own; a template runs no tests.
-            current_template.server().stop(session.items)
+            template().stop()
         if self._runtestloop is None:
             return None
         self._runtestloop(session)

@@ -28,12 +28,12 @@ def pytest_addoption(pluginmanager):
     """Register the hooks of a prepared worker."""
     if not _PREPARED:
         return
-    from ..imports import bytecode_cache
+    from ..imports import source_loader
     from ..integrity import pytest_functions
     from . import session_plugin
 
     spec, channel, guard, recording = _PREPARED[0]
-    bytecode_cache.restrict_rewriter(guard.allows_bytecode)
+    source_loader.restrict_rewriter(guard.allows_bytecode)
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, in_worker=True)
     pluginmanager.register(plugin, "codeflash-guest")
     pluginmanager.register(pytest_functions.PytestIntegrity(guard.places, channel), "codeflash-runner")

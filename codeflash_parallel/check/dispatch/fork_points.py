@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from codeflash_parallel.candidates.analysis.body_change import BodyChange, body_change
+from codeflash_parallel.candidates.analysis.body_change import body_change
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.result.candidate.candidate_model import Edit
 
@@ -26,7 +26,7 @@ _RUN_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
 class ForkPoint(StrEnum):
     """Where a check begins."""
 
-    #: After collection; the child swaps the code objects of the targets.
+    #: After collection; the fork gives the functions of the targets' files the candidate's code.
     COLLECTED = "collected"
     #: Before the first import of a target's file; without targets, of any file of the repository.
     IMPORTED = "imported"
@@ -47,12 +47,10 @@ class ForkChoice:
 
     Attributes:
         why: why it is not a further point, one clause; empty at `collected`.
-        swap: at `collected`, the targets whose bodies the candidate changes.
     """
 
     point: ForkPoint
     why: str = ""
-    swap: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,21 +152,17 @@ def _found_early(edit: Edit, packages: frozenset[str]) -> str:
 
 
 def _inside_the_gate(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
-    swap: list[Target] = []
-    for edit in edits:
-        change = _change_of(edit, ground)
-        if change.why:
-            return ForkChoice(point=ForkPoint.IMPORTED, why=change.why)
-        swap += (Target(path=edit.path, qualname=name) for name in change.qualnames)
-    return ForkChoice(point=ForkPoint.COLLECTED, swap=tuple(swap))
+    why = next(filter(None, (_more_than_bodies(edit, ground) for edit in edits)), "")
+    return ForkChoice(point=ForkPoint.IMPORTED if why else ForkPoint.COLLECTED, why=why)
 
 
-def _change_of(edit: Edit, ground: ForkContext) -> BodyChange:
+def _more_than_bodies(edit: Edit, ground: ForkContext) -> str:
+    """Return what an edit of a target's file changes besides bodies of targets; empty: nothing."""
     names = tuple(target.qualname for target in ground.targets if target.path == edit.path)
     old, new = ground.sources.get(edit.path), edit.new
     if old is None or new is None:
-        return BodyChange(qualnames=(), why=f"the snapshot's {edit.path} is not at hand")
+        return f"the snapshot's {edit.path} is not at hand"
     try:
-        return body_change(old.decode("utf-8"), new.decode("utf-8"), names)
+        return body_change(old.decode("utf-8"), new.decode("utf-8"), names).why
     except UnicodeDecodeError:
-        return BodyChange(qualnames=(), why=f"{edit.path} is not UTF-8")
+        return f"{edit.path} is not UTF-8"

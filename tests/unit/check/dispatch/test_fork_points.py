@@ -41,14 +41,13 @@ def removed(path: str = "pkg/m.py") -> Edit:
 
 def test_a_changed_body_is_swapped() -> None:
     serving = furthest([modified()], GROUND)
-    assert (serving.point, serving.why, serving.swap) == (ForkPoint.COLLECTED, "", (TARGET,))
+    assert (serving.point, serving.why) == (ForkPoint.COLLECTED, "")
 
 
 def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None:
     serving = furthest([modified(new=MORE)], GROUND)
     assert serving.point is ForkPoint.IMPORTED
     assert serving.why
-    assert not serving.swap
 
 
 def test_a_function_that_is_no_target_is_not_swapped() -> None:
@@ -149,7 +148,6 @@ def test_a_further_edit_never_lets_a_check_begin_further_on(edits: list[Edit], m
 def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
     serving = furthest(edits, GROUND)
     assert bool(serving.why) == (serving.point is not ForkPoint.COLLECTED)
-    assert bool(serving.swap) <= (serving.point is ForkPoint.COLLECTED)
 
 
 def test_points_go_downwards() -> None:
