@@ -27,14 +27,6 @@ _MODES = {
 #: Tells spawned children and xdist workers where the spec lies.
 SPEC_VARIABLE = "CODEFLASH_PARALLEL_GUEST_SPEC"
 
-#: Variables that a pytest around the evaluator (our own tests) sets; this session is not its worker.
-_OTHERS_VARIABLES = (
-    "PYTEST_XDIST_WORKER",
-    "PYTEST_XDIST_WORKER_COUNT",
-    "PYTEST_XDIST_TESTRUNUID",
-    "PYTEST_CURRENT_TEST",
-)
-
 
 class RunnerFailure(Exception):  # noqa: N818 - told in a record, never raised to anybody
     """The guest cannot do its work; `where` names the part."""
@@ -116,8 +108,6 @@ def enter(spec):
     os.chdir(spec["project"])
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, spec["project"])
-    for name in _OTHERS_VARIABLES:
-        os.environ.pop(name, None)
 
 
 def hello(channel, pytest=None, plugins=()):

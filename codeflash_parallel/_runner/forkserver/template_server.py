@@ -302,7 +302,7 @@ class _StandbyFork:
         Raises:
             OSError: there is no room for another process.
         """
-        self._line = None
+        self.dismiss()
         ours, theirs = socket.socketpair()
         with ours, theirs:
             is_fork = process_fork.fork_twice() == 0
@@ -311,6 +311,8 @@ class _StandbyFork:
 
     def dismiss(self):
         """Let the fork that waits end."""
+        if self._line is not None:
+            self._line.close()
         self._line = None
 
     def awaited(self):

@@ -8,7 +8,6 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-import types
 
 from ..paths.path_locations import PathLocations
 from ..session import template
@@ -16,10 +15,6 @@ from .editable_installs import EditableInstalls, import_again
 from .source_loader import VerifiedSources, restrict_bytecode
 
 _INSTALLED = []
-
-#: A module that stands in `sys.modules` behind those that a template has looked at: what is imported later
-#: comes after it. To look at all of them in each fork means to copy the pages on which they lie.
-_AUDITED = "_codeflash_guest.audited"
 
 #: Loaders that can be made anew from a path alone.
 _PLAIN = (
@@ -69,6 +64,7 @@ class ImportGuard:
         self.same_tree = os.path.realpath(places.root) in places.user_roots
         self._channel = channel
         self._told = set()
+        self._audited = frozenset()
 
     def stay_first(self):
         """Go back to the front when somebody else went there."""
@@ -151,26 +147,12 @@ class ImportGuard:
 
     def audit(self):
         """Record modules that came from the user's checkout past the guard (another hook was faster)."""
-        for name, module in _modules():
-            file = getattr(module, "__file__", None)
+        for name in [name for name in list(sys.modules) if name not in self._audited]:
+            file = getattr(sys.modules.get(name), "__file__", None)
             if self.places.mapped(file) is not None and not self.same_tree:
                 self._tell(name, file)
 
     def audit_before_forks(self):
-        """Do it now: forks need not look again at what is imported."""
+        """Do it now: to look at all modules in each fork would copy the memory in which they lie."""
         self.audit()
-        sys.modules.pop(_AUDITED, None)
-        sys.modules[_AUDITED] = types.ModuleType(_AUDITED)
-
-
-def _modules():
-    """Return (name, module) of all modules that were imported since a template has looked at them."""
-    found = []
-    try:
-        for name, module in reversed(sys.modules.items()):
-            if name == _AUDITED:
-                break
-            found.append((name, module))
-    except (RuntimeError, TypeError):  # another thread imports; somebody has a table of his own
-        return list(sys.modules.items())
-    return found
+        self._audited = frozenset(sys.modules)

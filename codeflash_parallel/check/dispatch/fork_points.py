@@ -55,7 +55,7 @@ class ForkChoice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForkContext:
-    """What the edits of a candidate are held against.
+    """The snapshot, as far as the choice of a fork point needs it.
 
     Attributes:
         targets: the functions under optimization; their files are the gate of `imported`.
@@ -68,25 +68,6 @@ class ForkContext:
     packages: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunConditions:
-    """What else a run depends on.
-
-    Attributes:
-        suite_s: time of all setups, calls and teardowns of the tests to be run.
-        workers: xdist workers; 0 runs in one process.
-        watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
-        watched_at_collected: the servers at `collected` have done so; what they import is there for good.
-        new_process: a new process was asked for.
-    """
-
-    suite_s: float = 0.0
-    workers: int = 0
-    watched: bool = False
-    watched_at_collected: bool = False
-    new_process: bool = False
-
-
 def furthest(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
     """Return the furthest point whose past cannot depend on what these edits change."""
     gate = {target.path for target in ground.targets}
@@ -94,18 +75,36 @@ def furthest(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
     return _outside_the_gate(outside, ground) if outside else _inside_the_gate(edits, ground)
 
 
-def choose(by_edits: ForkChoice, run: RunConditions) -> ForkChoice:
+def choose(
+    by_edits: ForkChoice,
+    *,
+    suite_s: float = 0.0,
+    workers: int = 0,
+    watched: bool = False,
+    watched_at_collected: bool = False,
+    new_process: bool = False,
+) -> ForkChoice:
     """Return where one run begins.
 
     Args:
-        by_edits: what the candidate's edits allow.
-        run: what else there is to it.
+        by_edits: the furthest point that the candidate's edits allow.
+        suite_s: time of all setups, calls and teardowns of the tests to be run.
+        workers: xdist workers; 0 runs in one process.
+        watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
+        watched_at_collected: the servers at `collected` have done so; their imports cannot be undone.
+        new_process: a new process was asked for.
     """
-    why = _not_served(run)
+    why = ""
+    if new_process:
+        why = "a new process was asked for"
+    elif workers:
+        why = f"the tests are spread over {workers} processes"
+    elif suite_s > LONG_SUITE_S:
+        why = f"the tests take {suite_s:.0f} s: starting is nothing beside it"
     if why:
         return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why)
-    if run.watched != run.watched_at_collected and by_edits.point is ForkPoint.COLLECTED:
-        recorded = "recorded" if run.watched else "not recorded"
+    if watched != watched_at_collected and by_edits.point is ForkPoint.COLLECTED:
+        recorded = "recorded" if watched else "not recorded"
         return ForkChoice(point=ForkPoint.IMPORTED, why=f"calls inside the tests are {recorded}")
     return by_edits
 
@@ -114,16 +113,6 @@ def weakest(*points: ForkPoint) -> ForkPoint:
     """Return the earliest of some points: what a check that began at all of them is called."""
     order = list(ForkPoint)
     return max(points, key=order.index)
-
-
-def _not_served(run: RunConditions) -> str:
-    if run.new_process:
-        return "a new process was asked for"
-    if run.workers:
-        return f"the tests are spread over {run.workers} processes"
-    if run.suite_s > LONG_SUITE_S:
-        return f"the tests take {run.suite_s:.0f} s: starting is nothing beside it"
-    return ""
 
 
 def _modifies(edit: Edit) -> bool:
