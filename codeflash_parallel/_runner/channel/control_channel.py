@@ -1,6 +1,7 @@
-"""The socket to the evaluator, or between a template and a fork: lines, and descriptors with the orders."""
+"""Control channels to the evaluator: lines of an arm of the race, orders with descriptors for a template."""
 
 import json
+import os
 import socket
 
 from .record_channel import line_of, move_high
@@ -12,7 +13,7 @@ _TAKEN = b"t"
 
 
 class OrderSocket:
-    """The template's end.
+    """The template's or arm server's end of the socket to the evaluator, or an end of the line to a fork.
 
     Args:
         control: descriptor of the socket; it is moved out of the way.
@@ -67,3 +68,46 @@ class OrderSocket:
             return self._socket.recvmsg(_ORDER_BYTES, room, socket.MSG_CMSG_CLOEXEC)[:2]
         except ConnectionResetError:
             return b"", []
+
+
+class ArmControl:
+    """JSON lines over a descriptor, both ways, blocking."""
+
+    def __init__(self, fd):
+        self._fd = move_high(fd)
+        os.set_blocking(self._fd, True)
+        self._pending = b""
+
+    def send(self, t, **fields):
+        """Write one answer, whole."""
+        self.send_line(line_of(t, **fields))
+
+    def send_line(self, line):
+        """Write a line made beforehand."""
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except (BrokenPipeError, ConnectionResetError):
+            return  # nobody is there any more; the next `receive` says so
+
+    def announce(self, line):
+        """Write a line made beforehand, and wait until it was seen."""
+        os.write(self._fd, line)
+        os.read(self._fd, 1)
+
+    def receive(self):
+        """Return the next order; ``{"op": "quit"}`` once the evaluator has closed its end."""
+        while b"\n" not in self._pending:
+            try:
+                data = os.read(self._fd, 65536)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                return {"op": "quit"}
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return json.loads(line)
+
+    def forget(self):
+        """Drop what was read ahead: it went to the forked unit."""
+        self._pending = b""

@@ -1,4 +1,7 @@
-"""What the first baseline run notes besides outcomes: tests that start processes, modules from elsewhere."""
+"""Audit events; in the first baseline run, tests that start processes, and modules from elsewhere.
+
+There is one audit hook for all listeners: hooks stay for good, and each slows down every `id()` of a test.
+"""
 
 import os
 import sys
@@ -7,7 +10,9 @@ from os import getpid
 from sys import _getframe
 
 from ..paths.path_locations import both_forms, under
-from . import audit_hook
+
+_LISTENERS = {}
+_INSTALLED = []
 
 #: Audit events of starting a process or becoming another program.
 STARTS = frozenset(
@@ -33,19 +38,23 @@ _TOOLS = frozenset(
 _PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_guest"})
 
 
-def on_process_start(tell):
-    """Have `tell` called with an event's name each time this process starts another."""
+def listen(events, tell):
+    """Have `tell` called with name and arguments of audit events; the frame that raised one is two up."""
+    if not _INSTALLED:
+        _INSTALLED.append(True)
+        sys.addaudithook(_hook)
+    for event in events:
+        _LISTENERS[event] = [*_LISTENERS.get(event, ()), tell]
 
-    def heard(event, args):
-        if not is_tool(event, args):
-            tell(event)
 
-    audit_hook.listen(STARTS, heard)
-    _wrap_multiprocessing(tell)
+def _hook(event, args):
+    if event in _LISTENERS:
+        for tell in _LISTENERS[event]:
+            tell(event, args)
 
 
 def is_tool(event, args):
-    """Say whether what is started, by an audit event, only tells something about the machine."""
+    """Say whether an audit event starts a program that only tells something about the machine."""
     if event not in ("subprocess.Popen", "os.posix_spawn"):
         return False
     program = args[0]
@@ -61,13 +70,13 @@ def _wrap_multiprocessing(tell):
     def watched(*args):
         # `subprocess` has raised its audit event.
         if _getframe(1).f_globals.get("__name__") != "subprocess":
-            tell("fork_exec")
+            tell()
         return fork_exec(*args)
 
     _posixsubprocess.fork_exec = watched
 
 
-#: Between who changes the environment and the audit event.
+#: Modules between a change of the environment and its audit event.
 _SETTERS = frozenset({"os", "collections.abc", "_collections_abc", "_pytest.monkeypatch"})
 
 
@@ -86,15 +95,16 @@ class SubprocessWatch:
         self._started = False
         self._before = frozenset(sys.modules)
         self._until = None
-        on_process_start(self._tell)
-        audit_hook.listen(["os.putenv", "os.unsetenv"], self._environment_changed)
+        listen(STARTS, self._process_started)
+        _wrap_multiprocessing(self._tell)
+        listen(["os.putenv", "os.unsetenv"], self._environment_changed)
 
     def pytest_runtest_logstart(self, nodeid):
         """Attribute what is started from now on to a test."""
         self._test = nodeid
         if self._started and nodeid not in self._told and has_children():
             # A server that an earlier test's fixture started may run the target for this one, too.
-            self._tell("")
+            self._tell()
 
     def pytest_runtest_logfinish(self):
         """Attribute it to none."""
@@ -109,9 +119,12 @@ class SubprocessWatch:
     def _environment_changed(self, event, args):  # noqa: ARG002 - the signature of listeners
         if self._until is None and self._places.relative(_changer(_getframe(2))) is not None:
             self._until = frozenset(sys.modules)
-            audit_hook.stop(self._environment_changed)
 
-    def _tell(self, event):  # noqa: ARG002 - which way it was started does not matter
+    def _process_started(self, event, args):
+        if not is_tool(event, args):
+            self._tell()
+
+    def _tell(self):
         self._started = True
         if self._test not in self._told and getpid() == self._pid:
             self._told.add(self._test)
@@ -119,7 +132,7 @@ class SubprocessWatch:
 
 
 def _changer(frame):
-    """Return the file of who changes the environment."""
+    """Return the file whose code changes the environment."""
     while frame.f_back is not None and frame.f_globals.get("__name__") in _SETTERS:
         frame = frame.f_back
     return frame.f_code.co_filename
