@@ -66,7 +66,7 @@ from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate.candidate_model import Edit
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.warm.server_warmup import ServerWarmup
+from codeflash_parallel.warm.server_fleet import ServerWarmup
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Test modules that are looked through, at most: 10 ms for each 1,000 lines.

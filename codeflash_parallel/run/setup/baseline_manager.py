@@ -38,8 +38,7 @@ from codeflash_parallel.run.setup.evaluator_setup import Setup
 from codeflash_parallel.run.setup.isolation_choice import explained, key_of
 from codeflash_parallel.run.setup.machine_shares import memory_limit_of
 from codeflash_parallel.run.setup.project_interpreter import environment_stamp
-from codeflash_parallel.warm.server_fleet import Fleet
-from codeflash_parallel.warm.server_warmup import ServerWarmup
+from codeflash_parallel.warm.server_fleet import Fleet, ServerWarmup
 from codeflash_parallel.workspace.slot_pool import SlotPool
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
