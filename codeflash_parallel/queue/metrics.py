@@ -1,13 +1,45 @@
-"""Figures of a queue, and their Prometheus text format. Pure."""
+"""Figures of a queue: counted from its rows, and written in the text format of Prometheus."""
 
 from __future__ import annotations
 
 import math
+import re
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from codeflash_parallel.queue.jobs import JobState
+from codeflash_parallel.queue.jobs import FINAL, JobState
+from codeflash_parallel.queue.store.database import Database
+
+#: Durations are of the newest jobs, so many.
+_RECENT = 1000
+
+#: Code at the start of a fault.
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
+
+#: Labels must be bounded; rarer codes are counted together.
+_MOST_CODES = 40
+
+#: A job with a later start has not begun to wait.
+_OLDEST = "SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued' AND (ready = 1 OR fence > 0)"
+_BUSY = """
+SELECT busy_ms + COALESCE(
+    (SELECT SUM(MIN(?, MAX(lease_ms, beat_ms)) - claimed_ms) FROM jobs WHERE state = 'running'), 0
+) FROM queue
+"""
+_LAST_FAULT = """
+SELECT fault FROM jobs WHERE state NOT IN ('queued', 'running') AND fault <> ''
+ORDER BY ended_ms DESC LIMIT 1
+"""
+_DURATIONS = f"""
+SELECT waited_ms, ended_ms - claimed_ms AS served_ms FROM jobs
+WHERE state NOT IN ('queued', 'running') AND state = 'done' ORDER BY ended_ms DESC LIMIT {_RECENT}
+"""  # noqa: S608 - our own number
+#: Scans all rows; an index or counters would slow down every write.
+_TALLIES = """
+SELECT state, fault, COUNT(*) AS n, SUM(fence) AS attempts FROM jobs GROUP BY state, fault ORDER BY n DESC
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +66,7 @@ class QueueHealth:
         states: jobs by their state.
         results: finished jobs by their state and fault code (`done` has none); a bounded set of labels.
         attempts: claims of all jobs.
+        busy_s: time for which attempts have run, those that run included; it never decreases.
     """
 
     depth: int
@@ -48,6 +81,56 @@ class QueueHealth:
     states: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     results: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     attempts: int = 0
+    busy_s: float = 0.0
+
+
+def read_health(database: Database, slots: int, now_ms: int) -> QueueHealth:
+    """Return the queue's figures; part of the caller's transaction."""
+    tallies = database.rows(_TALLIES)
+    states = _states(tallies)
+    oldest = database.rows(_OLDEST)[0][0]
+    running = database.rows("SELECT job_id, beat_ms FROM jobs WHERE state = 'running' ORDER BY number")
+    error = database.row(_LAST_FAULT)
+    busy_ms = database.number(_BUSY, (now_ms,))
+    recent = database.rows(_DURATIONS)
+    return QueueHealth(
+        depth=states.get("queued", 0),
+        running=states.get("running", 0),
+        slots=slots,
+        paused=bool(database.number("SELECT paused FROM queue")),
+        waits=spread([row["waited_ms"] / 1000 for row in recent]),
+        services=spread([row["served_ms"] / 1000 for row in recent]),
+        oldest_s=0.0 if oldest is None else max(0.0, (now_ms - oldest) / 1000),
+        last_error=error["fault"] if error is not None else "",
+        lease_ages_s=MappingProxyType(
+            {row["job_id"]: max(0.0, (now_ms - row["beat_ms"]) / 1000) for row in running}
+        ),
+        states=MappingProxyType(states),
+        results=MappingProxyType(_results(tallies)),
+        attempts=sum(row["attempts"] for row in tallies),
+        busy_s=busy_ms / 1000,
+    )
+
+
+def _states(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in tallies:
+        counts[row["state"]] = counts.get(row["state"], 0) + row["n"]
+    return counts
+
+
+def _results(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
+    """Count ended jobs by state and code of the fault."""
+    counts: dict[str, int] = {}
+    for row in tallies:
+        if row["state"] not in FINAL:
+            continue
+        code = _CODE.match(row["fault"])
+        label = row["state"] + (f" {code.group()}" if code else "")
+        if code and label not in counts and len(counts) >= _MOST_CODES:
+            label = f"{row['state']} OTHER"
+        counts[label] = counts.get(label, 0) + row["n"]
+    return counts
 
 
 def spread(seconds: Sequence[float]) -> DurationSummary:
@@ -70,6 +153,7 @@ _METRICS = {
     "paused": ("gauge", "1 while no job may start."),
     "oldest_seconds": ("gauge", "Time for which the oldest waiting job has waited."),
     "attempts_total": ("counter", "Claims of all jobs."),
+    "busy_seconds_total": ("counter", "Time for which attempts have run, summed over all slots."),
     "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
     "jobs": ("gauge", "Jobs by state."),
     "ended_jobs": ("gauge", "Jobs that have ended, by state and code of the fault."),
@@ -105,6 +189,7 @@ def _samples(health: QueueHealth, name: str) -> list[tuple[Mapping[str, str], fl
         "paused": health.paused,
         "oldest_seconds": health.oldest_s,
         "attempts_total": health.attempts,
+        "busy_seconds_total": health.busy_s,
         "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),
     }
     return several[name] if name in several else [({}, one[name])]

@@ -13,7 +13,7 @@ import pytest
 from harness import Place, assert_nothing_left, assert_same, picture
 from queue_support import TARGET, answer, job_of, submit, with_queue
 
-from codeflash_parallel.queue.client.daemon_connection import socket_of
+from codeflash_parallel.queue.daemon_protocol import socket_of
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 

@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from projects import FAST_TOTAL, WRONG_TOTAL
 
 from codeflash_parallel import (
     AsyncEvalQueueClient,
-    Duplicate,
     EnvironmentFault,
     Evaluator,
     JobEnded,
@@ -55,7 +55,7 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
         future = client.submit(place.request())
         assert future.receipt.place.reason is WaitReason.NO_DAEMON
         with pytest.raises(EnvironmentFault, match="No daemon") as caught:
-            client.wait(future.job_id, 1)
+            client.wait(future.job_id)
         assert caught.value.code == "NO_DAEMON"
 
         first = place.start()
@@ -74,8 +74,6 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
 
         again = client.submit(place.request())
         assert (again.receipt.is_new, again.job_id, again.result(0)) == (False, future.job_id, result)
-        with pytest.raises(Duplicate):
-            client.submit_new(place.request())
         assert place.results()[future.job_id]["result"] == result
 
         worker = client.daemon.workers[0]
@@ -92,12 +90,6 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
 def test_errors_are_results_and_are_tried_again_when_asked_again(place: Place) -> None:
     place.start()
     with place.client() as client:
-        stale = place.request()
-        (place.project / "shop/sums.py").write_text(FAST_TOTAL + "\n# another tree\n")
-        with pytest.raises(UsageError) as caught:
-            client.submit(stale).result(LONG_S)
-        assert caught.value.code == "SNAPSHOT_CHANGED"
-
         (place.project / "tests/test_sums.py").write_text("def test_red():\n    assert False\n")
         red = client.submit(place.request())
         error = red.exception(LONG_S)
@@ -113,6 +105,45 @@ def test_errors_are_results_and_are_tried_again_when_asked_again(place: Place) -
         assert caught.value.code == "BAD_PAYLOAD"
         with pytest.raises(UnknownJob):
             client.status("nothing")
+
+
+def test_the_tree_may_be_edited_while_its_job_waits(place: Place) -> None:
+    """Judged is the tree at submission: neither the edit nor a lost function changes the verdict."""
+    with place.client() as client:
+        future = client.submit(place.request())
+        (place.project / "shop/sums.py").write_text("def other():\n    pass\n")
+        (place.project / "tests/test_sums.py").write_text("def test_red():\n    assert False\n")
+        place.start()
+        assert codes(future.result(LONG_S)) == {"c": "NOT_RACED"}
+
+
+def test_waiting_lasts_through_a_restart(place: Place) -> None:
+    first = place.start()
+    with place.client() as client, ThreadPoolExecutor(1) as thread:
+        future = client.submit(place.request(LONG))
+        waiting = thread.submit(future.result, LONG_S)
+        until(lambda: future.status().job.state is JobState.RUNNING)
+        first.kill()
+        first.wait()
+        place.start()
+        assert codes(waiting.result()) == {"c": "NOT_RACED"}
+
+
+def test_a_command_is_run_when_a_job_has_ended(place: Place) -> None:
+    """It finds the result's file; one that fails is logged, and the daemon goes on."""
+    told = place.base / "told"
+    say = f'echo "$CODEFLASH_PARALLEL_JOB $CODEFLASH_PARALLEL_VERDICT" >> {told}; ls {place.folder}/results; exit 3'
+    place.serve(on_end=["sh", "-c", say])
+    with place.client() as client:
+        right, wrong = (client.submit(place.request(code)) for code in (FAST_TOTAL, WRONG_TOTAL))
+        for future in (right, wrong):
+            future.result(LONG_S)
+        until(lambda: told.exists() and len(told.read_text().splitlines()) == 2)
+        first, second = (line.split() for line in told.read_text().splitlines())
+        assert (first[0], second[0]) == (right.job_id, wrong.job_id)
+        assert "incomplete" not in {first[1], second[1]}
+        until(lambda: "ended with status 3" in (client.daemon.last_fault if client.daemon else ""))
+    assert f"{right.job_id}.json" in (place.folder / "on-end.log").read_text()
 
 
 def test_a_cancelled_job_is_killed_and_the_worker_goes_on(place: Place) -> None:
@@ -224,10 +255,8 @@ def test_a_stopped_daemon_is_noticed(place: Place, monkeypatch: pytest.MonkeyPat
             with pytest.raises(EnvironmentFault) as caught:
                 call()
             assert caught.value.code == "DAEMON_STALLED"
-            monkeypatch.setattr(
-                "codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.3
-            )  # once is enough
-        monkeypatch.setattr("codeflash_parallel.queue.client.daemon_connection.STALLED_S", STALLED_S)
+            monkeypatch.setattr("codeflash_parallel.queue.daemon_protocol.STALLED_S", 0.3)  # once is enough
+        monkeypatch.setattr("codeflash_parallel.queue.daemon_protocol.STALLED_S", STALLED_S)
         daemon.send_signal(signal.SIGCONT)
         assert future.cancel()
 

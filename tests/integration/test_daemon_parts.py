@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 from codeflash_parallel.queue.daemon import daemon
 from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
 from codeflash_parallel.queue.errors import QueueDamaged
 from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.sync_client import EvalQueueClient
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ def descriptors() -> set[str]:
 
 
 PARTS = (
-    "host_quiet", "_own_folder", "_daemon_lock", "Store", "ResultFiles", "_recovered_cache", "open_worker_pool",
+    "host_quiet", "_own_folder", "_daemon_lock", "Store", "Publication", "_recovered_cache", "open_worker_pool",
     "_listening", "Dispatcher", "RequestHandler",
 )  # fmt: skip
 

@@ -105,8 +105,14 @@ class Accounts:
         """Charge a claim with its expected cost."""
         self._move(share, submitter, account.share_step, account.step)
 
-    def settle(self, job: sqlite3.Row, cost_us: int) -> None:
-        """Replace the expected cost of a claim by the measured one; 0 refunds it."""
+    def settle(self, job: sqlite3.Row, now_ms: int, cost_us: int) -> None:
+        """Count the time of an attempt that ends, and replace its expected cost by the measured one.
+
+        Args:
+            cost_us: 0 refunds the expected cost.
+        """
+        until_ms = min(now_ms, max(job["lease_ms"], job["beat_ms"]))  # it may have ended unnoticed
+        self._database.execute("UPDATE queue SET busy_ms = busy_ms + ?", (until_ms - job["claimed_ms"],))
         share, submitter = job["share"], job["submitter"]
         outer, inner = self._ticks(cost_us, share, submitter) if cost_us else (0, 0)
         self._move(share, submitter, outer - job["share_ticks"], inner - job["submitter_ticks"])
@@ -180,4 +186,4 @@ class Accounts:
             ("wall_s", (now_ms - row["first_ms"]) / 1000, row["wall_s"]),
         ):
             if limit and spent >= limit:
-                raise BudgetSpent(who, figure, spent, limit)
+                raise BudgetSpent(run=who, figure=figure, spent=spent, limit=limit)

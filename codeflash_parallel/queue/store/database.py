@@ -167,6 +167,11 @@ class Database:
         """Write rows."""
         self._connection.execute(sql, values)
 
+    def rules(self) -> str:
+        """Return what the daemon that served last has written about its rules; empty if none has."""
+        with self.reading():
+            return str(self.rows("SELECT rules FROM queue")[0][0])
+
     def insert_job(self, columns: dict[str, Any]) -> None:
         """Insert a job."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
@@ -203,7 +208,7 @@ def must_exist(folder: Path) -> None:
     """
     with understood(folder):
         if not (folder / NAME).exists():
-            raise NoQueue(folder)
+            raise NoQueue(folder=folder)
 
 
 @contextmanager
@@ -217,10 +222,10 @@ def open_database(folder: Path, check: DatabaseFileCheck) -> Iterator[Database]:
     with understood(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (name := file_system_of(folder)) in _NETWORK:
-            raise NetworkFileSystem(folder, name)
+            raise NetworkFileSystem(folder=folder, name=name)
         lock = wait_for_lock(folder / "opening.lock", _OPENING_S)
         if lock is None:
-            raise QueueBusy(folder, _OPENING_S)
+            raise QueueBusy(folder=folder, waited_s=_OPENING_S)
         with lock:
             connection = _checked_connection(folder / NAME, check)
     database = Database(folder, connection)
@@ -246,9 +251,9 @@ def _create_if_empty(connection: sqlite3.Connection, path: Path) -> None:
     if version == schema.VERSION:
         return
     if version:
-        raise OtherQueueVersion(path, version)
+        raise OtherQueueVersion(path=path, version=version)
     if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
-        raise QueueDamaged(path, "it is a file of SQLite's, but no queue")
+        raise QueueDamaged(path=path, why="it is a file of SQLite's, but no queue")
     connection.execute("BEGIN IMMEDIATE")
     schema.create(connection)
     connection.execute("COMMIT")
@@ -256,12 +261,12 @@ def _create_if_empty(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check(connection: sqlite3.Connection, path: Path, check: DatabaseFileCheck) -> None:
     if connection.execute("SELECT COUNT(*) FROM queue").fetchone()[0] != 1:
-        raise QueueDamaged(path, "it does not say where it stands")
+        raise QueueDamaged(path=path, why="its table `queue` has no row")
     if check is DatabaseFileCheck.HEADER:
         return
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
-        raise QueueDamaged(path, str(found).splitlines()[-1])  # the first line may only say where
+        raise QueueDamaged(path=path, why=str(found).splitlines()[-1])  # the first line may only say where
 
 
 def file_system_of(folder: Path) -> str:
@@ -299,17 +304,17 @@ def understood(folder: Path) -> Iterator[None]:
 
 def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashParallelError | None:
     if isinstance(error, OSError):
-        return QueueDiskFull(folder) if error.errno in _FULL else queue_unfit(folder, error)
+        return QueueDiskFull(folder=folder) if error.errno in _FULL else queue_unfit(folder, error)
     code = getattr(error, "sqlite_errorcode", 0)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # opening creates the index of the log, which had no room
         code = sqlite3.SQLITE_FULL
     match code & 0xFF:
         case sqlite3.SQLITE_FULL:
-            return QueueDiskFull(folder)
+            return QueueDiskFull(folder=folder)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return QueueBusy(folder, _TURN_S + _BUSY_S)
+            return QueueBusy(folder=folder, waited_s=_TURN_S + _BUSY_S)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return QueueDamaged(folder / NAME, str(error))
+            return QueueDamaged(path=folder / NAME, why=str(error))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return queue_unfit(folder, error)
     return None

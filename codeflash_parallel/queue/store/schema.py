@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 #: Of the tables below.
-VERSION = 6
+VERSION = 7
 
 _SCHEMA = """
 CREATE TABLE queue (
@@ -21,7 +21,9 @@ CREATE TABLE queue (
     queued_ms INTEGER NOT NULL,
     measured INTEGER NOT NULL,
     cost_us INTEGER NOT NULL,
-    wall_us INTEGER NOT NULL
+    wall_us INTEGER NOT NULL,
+    busy_ms INTEGER NOT NULL,
+    rules TEXT NOT NULL
 );
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY,
@@ -29,6 +31,7 @@ CREATE TABLE jobs (
     kind TEXT NOT NULL,
     key TEXT NOT NULL,
     payload TEXT NOT NULL,
+    snapshot TEXT NOT NULL,
     submitter TEXT NOT NULL,
     run TEXT NOT NULL,
     share TEXT NOT NULL,
@@ -92,7 +95,7 @@ CREATE INDEX jobs_in_lane
 CREATE VIEW busy AS
     SELECT share, submitter FROM jobs WHERE state = 'queued' AND ready = 1
     UNION ALL SELECT share, submitter FROM jobs WHERE state = 'running';
-INSERT INTO queue VALUES (1, 0, 0, '', 0, 0, 0, 0, 0)
+INSERT INTO queue VALUES (1, 0, 0, '', 0, 0, 0, 0, 0, 0, '')
 """
 
 

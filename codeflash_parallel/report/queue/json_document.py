@@ -1,16 +1,21 @@
-"""What programs are told of the queue: one document for every `queue` command, and its schema."""
+"""The JSON document of the `queue` commands, and its schema."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codeflash_parallel.queue.jobs import Job, QueuePlace
+from codeflash_parallel.queue.jobs import Job, QueuePlace, outcome_of
 from codeflash_parallel.report.json_document import schema
-from codeflash_parallel.report.queue.phrases import outcome_of, result_of
+from codeflash_parallel.report.queue.phrases import document_of
 from codeflash_parallel.result.candidate.content_json import encodable
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError
+
+if TYPE_CHECKING:
+    from codeflash_parallel.queue.daemon_protocol import DaemonInfo
+    from codeflash_parallel.queue.metrics import QueueHealth
 
 Document = dict[str, Any]
 
@@ -70,7 +75,7 @@ def refusal_document(error: CodeflashParallelError, fields: Mapping[str, Any]) -
 def job_document(view: JobView) -> Document:
     """Return what the document says about one job."""
     job, place = view.job, view.place
-    document = result_of(job).get("document") or {}
+    document = document_of(job)
     return {
         "job_id": job.job_id,
         "number": job.number,
@@ -95,6 +100,27 @@ def job_document(view: JobView) -> Document:
         "cpu_s": job.cpu_s,
         "wall_s": job.wall_s,
     }
+
+
+def health_document(health: QueueHealth, daemon: DaemonInfo | None) -> Document:
+    """Return the figures as JSON has them; a duration that nobody has measured is null.
+
+    Args:
+        health: counted from the queue's rows.
+        daemon: what it says of itself; `None`: there is none.
+    """
+    figures = to_plain(health)
+    for name in ("waits", "services"):
+        spread = figures[name]
+        figures[name] = {key: value if value >= 0 else None for key, value in spread.items()}
+    utilisation = _utilisation(health, daemon)
+    return {**figures, "utilisation": utilisation, "daemon": None if daemon is None else to_plain(daemon)}
+
+
+def _utilisation(health: QueueHealth, daemon: DaemonInfo | None) -> float:
+    """Return the share of the slots that are at work: by the daemon, which knows its slots best."""
+    busy, slots = (health.running, health.slots) if daemon is None else (daemon.slots_busy, daemon.slots)
+    return round(busy / slots, 3) if slots else 0.0
 
 
 def _place(place: QueuePlace) -> Document:

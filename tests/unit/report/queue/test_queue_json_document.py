@@ -25,7 +25,7 @@ from codeflash_parallel.report.queue.json_document import (
     queue_schema,
     refusal_document,
 )
-from codeflash_parallel.report.queue.phrases import job_row, job_words, outcome_of, place_words, seconds_words
+from codeflash_parallel.report.queue.phrases import job_row, job_words, place_words, seconds_words
 from codeflash_parallel.report.safe_text import printable
 from codeflash_parallel.report.terminal.console import make_console
 from codeflash_parallel.result.errors import UsageError
@@ -48,30 +48,13 @@ def test_an_estimate_is_said_only_where_something_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "outcome"),
-    [
-        (JOB, ""),
-        (JOB._replace(state=JobState.RUNNING), ""),
-        (JOB._replace(state=JobState.EXPIRED), "expired"),
-        (done({"document": {"verdict": "winner", "error": None}}), "winner"),
-        (done({"document": {"verdict": None, "error": {"code": "RED"}}}), "RED"),
-        (done({"document": {"verdict": None, "error": None}}), "incomplete"),
-        (done({"document": None, "scores": {"score": 0}}), "scores"),
-        (done([1, 2]), "scores"),
-    ],
-)
-def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
-    assert outcome_of(job) == outcome
-
-
-@pytest.mark.parametrize(
     ("job", "place", "words"),
     [
         (JOB, QueuePlace(position=1, reason=WaitReason.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next"),
         (JOB._replace(state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
         (JOB._replace(state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
         (done({"document": {"verdict": "nothing_faster"}}), NOWHERE, "job 4f1c: done: nothing faster"),
-        (done({"document": None, "error": {"code": "SNAPSHOT_CHANGED"}}), NOWHERE, "job 4f1c: done: SNAPSHOT_CHANGED"),
+        (done({"document": None, "error": {"code": "SNAPSHOT_GONE"}}), NOWHERE, "job 4f1c: done: SNAPSHOT_GONE"),
         (done({"document": {"summary": "c1 wins."}}), NOWHERE, "job 4f1c: done: c1 wins."),
         (JOB._replace(state=JobState.DEAD, fault="killed\x1b[2J"), NOWHERE, "job 4f1c: dead: killed\\x1b[2J"),
         (JOB._replace(state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),

@@ -15,8 +15,8 @@ from queue_cases import DAEMON, HEALTH, JOB, assert_valid, done
 from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
-from codeflash_parallel.cli.queue_support.command_base import figures_of, name_of, positive, span
+from codeflash_parallel.cli.queue.command_base import figures_of, name_of, positive, span
+from codeflash_parallel.cli.queue.wait import _exit_code_of_job, _report_job
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
@@ -25,8 +25,8 @@ from codeflash_parallel.process import host_lock
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobState
-from codeflash_parallel.report.queue.health import health_document, health_rows
-from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
+from codeflash_parallel.report.queue.json_document import health_document, queue_document, refusal_document
+from codeflash_parallel.report.queue.phrases import health_rows
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
@@ -99,10 +99,10 @@ def test_a_bad_name_in_a_variable_says_which() -> None:
 @pytest.mark.parametrize(
     ("refusal", "figures"),
     [
-        (RateLimited("ada", 2.5), {"submitter": "ada", "retry_after_s": 2.5}),
-        (QueueFull(3), {"limit": 3}),
-        (BudgetSpent("night", "cpu_s", 61.0, 60.0), {"run": "night", "figure": "cpu_s", "spent": 61.0, "limit": 60.0}),
-        (UnknownJob("x"), {"job_id": "x"}),
+        (RateLimited(submitter="ada", retry_after_s=2.5), {"submitter": "ada", "retry_after_s": 2.5}),
+        (QueueFull(limit=3), {"limit": 3}),
+        (BudgetSpent(run="night", figure="cpu_s", spent=61.0, limit=60.0), {"run": "night", "figure": "cpu_s", "spent": 61.0, "limit": 60.0}),
+        (UnknownJob(job_id="x"), {"job_id": "x"}),
     ],
     ids=lambda value: getattr(value, "code", ""),
 )  # fmt: skip
@@ -172,23 +172,23 @@ WITH_SCORES = done({"document": None, "scores": {"score": 3}, "error": None})
     ids=["run", "error", "scores", "dead"],
 )
 def test_a_job_ends_with_the_exit_code_of_its_result(job: Job, code: int, capsys) -> None:
-    assert exit_code_of_job(job) == code
+    assert _exit_code_of_job(job) == code
 
 
 def test_the_result_of_a_job_is_what_run_prints(capsys) -> None:
-    assert report_job(WITH_RUN, Output(Format.JSON)) == 1
+    assert _report_job(WITH_RUN, Output(Format.JSON)) == 1
     assert json.loads(capsys.readouterr().out) == document(CHECKED)
-    assert report_job(WITH_RUN, Output()) == 1
+    assert _report_job(WITH_RUN, Output()) == 1
     assert "nothing faster" in capsys.readouterr().out
-    assert report_job(WITH_SCORES, Output()) == 0
+    assert _report_job(WITH_SCORES, Output()) == 0
     assert json.loads(capsys.readouterr().out) == {"score": 3}
 
 
 def test_a_job_without_a_result_raises_why() -> None:
     with pytest.raises(EnvironmentFault, match="It is red"):
-        report_job(WITH_ERROR, Output())
+        _report_job(WITH_ERROR, Output())
     with pytest.raises(EnvironmentFault, match=r"killed"):
-        report_job(JOB._replace(state=JobState.DEAD, fault="killed"), Output())
+        _report_job(JOB._replace(state=JobState.DEAD, fault="killed"), Output())
 
 
 def test_the_commands_of_the_queue_are_found_by_two_words(capsys) -> None:

@@ -11,9 +11,9 @@ import anyio
 
 from codeflash_parallel.config.cache_paths import queue_folder
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.queue.client.async_client import AsyncEvalQueueClient
+from codeflash_parallel.queue.async_client import AsyncEvalQueueClient
+from codeflash_parallel.queue.job_builder import job_request
 from codeflash_parallel.queue.jobs import JobKind, JobRequest
-from codeflash_parallel.queue.submission.job_builder import job_request
 from codeflash_parallel.repair.command_providers import CommandProvider
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError

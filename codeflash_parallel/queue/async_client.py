@@ -11,11 +11,19 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import anyio
 
-from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
-from codeflash_parallel.queue.job_result import FINAL, result_of
-from codeflash_parallel.queue.jobs import Job, JobId, JobRequest, JobState, JobStatus, Receipt
+from codeflash_parallel.queue.jobs import (
+    FINAL,
+    Job,
+    JobId,
+    JobRequest,
+    JobState,
+    JobStatus,
+    Receipt,
+    result_of,
+)
 from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.sync_client import EvalQueueClient
 
 #: A waiting thread returns after so many seconds to see whether its task still waits.
 _LOOK_S: Final = 1.0
@@ -39,7 +47,7 @@ def _awaitable(
 class AsyncEvalQueueClient:
     """Submits jobs to the queue in a folder, and follows them: `EvalQueueClient` with awaitable calls.
 
-    Waiting can be cancelled; the job continues. The methods are those of `EvalQueueClient`, but for `watch`.
+    Waiting can be cancelled; the job continues. The methods are those of `EvalQueueClient`.
 
     Attributes:
         client: makes the calls.
@@ -62,16 +70,11 @@ class AsyncEvalQueueClient:
         """Submit a job and return its future, which can be awaited; see `EvalQueueClient.submit`."""
         return AsyncJobFuture(client=self, receipt=(await self._submit(request)).receipt)
 
-    async def submit_new(self, request: JobRequest) -> AsyncJobFuture:
-        """Submit a job unless an equal one has been answered; see `EvalQueueClient.submit_new`."""
-        return AsyncJobFuture(client=self, receipt=(await self._submit_new(request)).receipt)
-
     async def job(self, job_id: str) -> AsyncJobFuture:
         """Return the future of a job that was submitted earlier."""
         return AsyncJobFuture(client=self, receipt=(await self._job(job_id)).receipt)
 
     _submit = _awaitable(EvalQueueClient.submit)
-    _submit_new = _awaitable(EvalQueueClient.submit_new)
     _job = _awaitable(EvalQueueClient.job)
     status = _awaitable(EvalQueueClient.status)
     list = _awaitable(EvalQueueClient.list)

@@ -1,4 +1,4 @@
-"""What the commands of the queue have in common: which queue, which jobs, and how an answer is written."""
+"""Common parts of the `queue` commands: options, the client of the queue, and the form of answers."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.pyproject import find_table, must_be_there
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import Tables, read_settings
 from codeflash_parallel.config.settings_table import span_s
-from codeflash_parallel.config.submitter_identity import submitter_of, why_not_name
-from codeflash_parallel.queue.jobs import JobState, Receipt
+from codeflash_parallel.config.submitter_identity import why_not_name
+from codeflash_parallel.queue.jobs import Receipt
 from codeflash_parallel.queue.queue_settings import read_queue_settings
 from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document, refusal_document
 from codeflash_parallel.report.queue.phrases import job_words
-from codeflash_parallel.result.errors import CodeflashParallelError
+from codeflash_parallel.result.errors import CodeflashParallelError, UsageError
 
 if TYPE_CHECKING:
-    from codeflash_parallel.queue.client.sync_client import EvalQueueClient
     from codeflash_parallel.queue.jobs import JobStatus
-
-#: States of which a row says more than the row itself holds: a place, or a verdict.
-_TOLD = frozenset({JobState.QUEUED, JobState.DONE})
+    from codeflash_parallel.queue.sync_client import EvalQueueClient
 
 _JOB = "Id of the job, as `queue submit` says it."
 
@@ -53,31 +49,11 @@ def add_jobs(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     parser.add_argument("jobs", metavar="JOB", nargs=nargs, help=_JOB)
 
 
-def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose jobs."""
-    parser.add_argument(
-        "--state",
-        dest="states",
-        action="append",
-        choices=[state.value for state in JobState],
-        default=[],
-        help="Only jobs in this state. May be repeated.",
-    )
-    parser.add_argument(
-        "--submitter", type=name_of, default="", metavar="NAME", help="Only jobs of this one."
-    )
-    parser.add_argument("--mine", action="store_true", help="Only those of who you are to the queue.")
-    parser.add_argument("--run-of", type=name_of, default="", metavar="NAME", help="Only jobs of this run.")
-    parser.add_argument(
-        "--limit", type=positive, default=100, metavar="N", help="The latest so many. Default: 100."
-    )
+class Command(NamedTuple):
+    """A command: adds its arguments to a parser; runs and returns its exit code."""
 
-
-def add_watch(parser: argparse.ArgumentParser) -> None:
-    """Add the option of the view that stays up to date."""
-    parser.add_argument(
-        "--watch", action="store_true", help="Stay, and show what changes; as JSON, a line a change."
-    )
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, Output], int]
 
 
 #: Reads the seconds of a span.
@@ -107,6 +83,20 @@ def name_of(text: str) -> str:
     return text
 
 
+def shell_words(option: str, text: str) -> tuple[str, ...]:
+    """Return the words of a command.
+
+    Raises:
+        UsageError: `BAD_ARGUMENTS`.
+    """
+    import shlex
+
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError("BAD_ARGUMENTS", f"{option} cannot be taken apart: {error}.") from error
+
+
 # --- the queue -------------------------------------------------------------------------------------------
 
 
@@ -121,7 +111,7 @@ def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterat
         UsageError, EnvironmentFault: what the queue says.
     """
     from codeflash_parallel.config.cache_paths import queue_folder
-    from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+    from codeflash_parallel.queue.sync_client import EvalQueueClient
 
     project = Path(args.project)
     must_be_there(project)
@@ -161,25 +151,6 @@ def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobV
     )
 
 
-def views_of(client: EvalQueueClient, args: argparse.Namespace) -> list[JobView]:
-    """Return the jobs that the options choose: those that run, those that wait in their order, the others."""
-    from codeflash_parallel.queue.jobs import JobStatus, QueuePlace, WaitReason
-
-    submitter = submitter_of(args.submitter, os.environ) if args.mine else args.submitter
-    states = [JobState(state) for state in args.states]
-    jobs = client.list(states=states, submitter=submitter, run=args.run_of, limit=args.limit)
-    nowhere = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=-1.0)
-    found = (
-        client.status(job.job_id) if job.state in _TOLD else JobStatus(job=job, place=nowhere) for job in jobs
-    )
-    return sorted(map(view_of, found), key=_rank)
-
-
-def _rank(view: JobView) -> tuple[int, int, int]:
-    order = {JobState.RUNNING: 0, JobState.QUEUED: 1}
-    return order.get(view.job.state, 2), view.place.position, -view.job.number
-
-
 def daemon_of(client: EvalQueueClient) -> str:
     """Return whether somebody takes jobs, in the document's word: by the last call, without one more."""
     return "running" if client.is_served else "none"
@@ -196,24 +167,3 @@ def write_jobs(output: Output, views: Sequence[JobView], daemon: str, say: Calla
         output.write(say())
     else:
         output.write_values(queue_document(views, daemon=daemon))
-
-
-def act_on_jobs(
-    args: argparse.Namespace, output: Output, act: Callable[[EvalQueueClient, str], object]
-) -> int:
-    """Do something to one job after the other; the first that refuses it ends the command.
-
-    Nothing is done to any of them while one is not known at all: a slip of the pen.
-
-    Raises:
-        UsageError, EnvironmentFault: what the queue says.
-    """
-    with open_queue(args) as client:
-        for job_id in args.jobs:
-            client.status(job_id)
-        for job_id in args.jobs:
-            act(client, job_id)
-        views = [view_of(client.status(job_id)) for job_id in args.jobs]
-        daemon = daemon_of(client)
-    write_jobs(output, views, daemon, lambda: jobs_words(views))
-    return ExitCode.OK

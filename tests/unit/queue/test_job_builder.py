@@ -12,11 +12,13 @@ from harness import assert_same, git, picture
 from projects import FAST_TOTAL, WRONG_TOTAL, make_project
 
 from codeflash_parallel import (
+    EvalQueueClient,
     FileText,
     FileTexts,
     GitRef,
     JobKind,
     PatchText,
+    Refused,
     Replacement,
     Settings,
     Submission,
@@ -25,10 +27,10 @@ from codeflash_parallel import (
     job_request,
 )
 from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, submitter_of
-from codeflash_parallel.queue.submission.job_builder import stamp, task_of
+from codeflash_parallel.queue.job_builder import task_of
+from codeflash_parallel.queue.snapshot_store import mirror_of
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.codec import to_plain
-from codeflash_parallel.workspace.git.repository import find_repository
 
 SETTINGS = Settings(functions=("shop/sums.py::total",))
 
@@ -42,11 +44,15 @@ def key(project: Path, settings: Settings = SETTINGS, kind: str = "check", code:
 
 
 def tree(project: Path, **fields: object) -> str:
-    return stamp(find_repository(project), replace(SETTINGS, **fields))  # type: ignore[arg-type]
+    """Return the id of the snapshot of a job for a tree."""
+    settings = replace(SETTINGS, **fields)  # type: ignore[arg-type]
+    request = job_request("check", project, [candidate()], settings, submitter="me")
+    return task_of(request.payload).stored.snapshot.commit
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = make_project(tmp_path / "project")
     (made / ".gitignore").write_text("*.so\nbuild/\n*.log\n")
     git(made, "add", ".gitignore")
@@ -104,7 +110,7 @@ def _skipped(project: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_edit, _add, _remove, _make_executable, _link, _build, _hidden, _skipped])
-def test_a_stamp_changes_with_the_tree(project: Path, change: Callable[[Path], None]) -> None:
+def test_a_snapshot_changes_with_the_tree(project: Path, change: Callable[[Path], None]) -> None:
     before = tree(project)
     change(project)
     assert tree(project) != before
@@ -134,7 +140,7 @@ def _write_the_same(project: Path) -> None:
 
 @pytest.mark.parametrize("change", [_touch, _stage, _commit, _log, _write_the_same])
 @pytest.mark.parametrize("first", [None, _edit, _add])
-def test_a_stamp_depends_on_nothing_else(
+def test_a_snapshot_depends_on_nothing_else(
     project: Path, first: Callable[[Path], None] | None, change: Callable[[Path], None]
 ) -> None:
     if first is not None:
@@ -203,6 +209,30 @@ def test_payloads_come_back(project: Path, content: object) -> None:
     assert task.candidates == (submission,)
     assert task.repository == str(project)
     assert to_plain(task) == to_plain(task_of(request.payload))
+
+
+def test_what_is_kept_of_a_tree_is_what_it_was(project: Path, tmp_path: Path) -> None:
+    """The snapshot is in the queue's folder, whatever becomes of the tree; encoders are copied with it."""
+    (project / "encoders.py").write_text("def encode(value): return 1\n")
+    settings = replace(SETTINGS, encoders=("encoders.py::encode",), queue_dir=str(tmp_path / "q"))
+    request = job_request("check", project, [candidate()], settings, submitter="me")
+    (project / "encoders.py").write_text("changed")
+    _edit(project)
+
+    task = task_of(request.payload)
+    mirror = mirror_of(tmp_path / "q", request.snapshot)
+    kept = git(mirror, "show", f"{task.stored.snapshot.commit}:shop/sums.py")
+    assert kept != (project / "shop/sums.py").read_text()
+    place, _, name = task.settings["encoders"][0].partition("::")
+    assert (Path(place).read_text(), name) == ("def encode(value): return 1\n", "encode")
+    assert key(project, replace(settings, encoders=())) != request.key
+
+
+def test_a_job_of_another_queue_is_refused(project: Path, tmp_path: Path) -> None:
+    request = job_request("check", project, [candidate()], replace(SETTINGS, queue_dir=str(tmp_path / "one")))
+    with EvalQueueClient(tmp_path / "two") as client, pytest.raises(Refused) as caught:
+        client.submit(request)
+    assert caught.value.code == "SNAPSHOT_NOT_STORED"
 
 
 def test_a_ref_is_pinned(project: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ from codeflash_parallel import (
     UnknownJob,
     UsageError,
 )
-from codeflash_parallel.queue.client.daemon_connection import socket_of
-from codeflash_parallel.queue.daemon_protocol import DaemonInfo, alive_line, answer_line
-from codeflash_parallel.queue.errors import NoQueue
-from codeflash_parallel.queue.jobs import JobRequest, WaitReason
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo, alive_line, answer_line, socket_of
+from codeflash_parallel.queue.errors import NoQueue, QueueFull
+from codeflash_parallel.queue.jobs import JobRequest, WaitReason, now
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.store import Store
 
 REQUEST = JobRequest(kind=JobKind.CHECK, key="a" * 64, payload="{}", submitter="me")
 INFO = DaemonInfo(pid=1, version="x", slots=1, slots_busy=0)
@@ -99,8 +101,9 @@ def test_without_a_daemon_jobs_are_kept_and_nobody_waits(folder: Path) -> None:
             client.job("none")
         other = client.submit(REQUEST)
         assert other.receipt.is_new
+        with pytest.raises(TimeoutError):
+            other.result(0.3)  # until its deadline, a daemon may be started
     assert code_of(lambda client: client.wait(other.job_id), folder) == "NO_DAEMON"
-    assert code_of(lambda client: next(client.watch()), folder) == "NO_DAEMON"
 
 
 def test_who_only_looks_makes_no_queue(tmp_path: Path) -> None:
@@ -132,36 +135,37 @@ async def test_the_same_without_threads_of_one_s_own(folder: Path) -> None:
     async with AsyncEvalQueueClient(folder) as client:
         assert await client.daemon() is None
         future = await client.submit(REQUEST)
-        for call in (future.result, lambda: future.result(5)):
-            with pytest.raises(EnvironmentFault) as caught:
-                await call()
-            assert caught.value.code == "NO_DAEMON"
+        with pytest.raises(EnvironmentFault) as caught:
+            await future.result()
+        assert caught.value.code == "NO_DAEMON"
+        with pytest.raises(TimeoutError):
+            await future.result(0.5)
         assert await future.cancel()
         assert await future.done()
 
 
 def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.1)
+    monkeypatch.setattr("codeflash_parallel.queue.daemon_protocol.STALLED_S", 0.1)
     with fake(folder, lambda _connection: None):
         calls: list[Calls] = [
             lambda client: client.daemon,
             lambda client: client.submit(REQUEST),
-            lambda client: client.wait("j", 60),
-            lambda client: next(client.watch()),
+            lambda client: client.wait(client.list()[0].job_id, 60),
         ]
-        assert [code_of(call, folder) for call in calls] == ["DAEMON_STALLED"] * 4
+        assert [code_of(call, folder) for call in calls] == ["DAEMON_STALLED"] * 3
 
 
 @pytest.mark.anyio
 async def test_a_silent_daemon_is_stalled_for_tasks_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.1)
+    monkeypatch.setattr("codeflash_parallel.queue.daemon_protocol.STALLED_S", 0.1)
     with fake(folder, lambda _connection: None):
         async with AsyncEvalQueueClient(folder) as client:
-            with pytest.raises(EnvironmentFault) as caught:
-                await client.wait("j", 60)
-            assert caught.value.code == "DAEMON_STALLED"
+            for call in (client.daemon, lambda: client.submit(REQUEST), client.pause):
+                with pytest.raises(EnvironmentFault) as caught:
+                    await call()
+                assert caught.value.code == "DAEMON_STALLED"
 
 
 def _slowly(connection: socket.socket) -> None:
@@ -174,7 +178,7 @@ def _slowly(connection: socket.socket) -> None:
 
 def test_a_slow_daemon_that_says_so_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.4
+        "codeflash_parallel.queue.daemon_protocol.STALLED_S", 0.4
     )  # less than the answer takes
     with fake(folder, _slowly), EvalQueueClient(folder) as client:
         assert client.daemon == INFO
@@ -193,6 +197,16 @@ def test_a_daemon_that_goes_away_leaves_it_to_the_files(folder: Path) -> None:
         assert len(client.list()) == 1
 
 
+def test_a_client_uses_the_rules_of_the_daemon_that_served_last(folder: Path) -> None:
+    with EvalQueueClient(folder, QueueSettings(max_queue_size=5)) as client:
+        assert client.submit(REQUEST).receipt.is_new
+        with Store.open(folder, QueueSettings(max_queue_size=1, max_concurrent=7)) as store:
+            store.serve(QueueSettings(max_queue_size=1, max_concurrent=7), ("DB_*",), now())
+        with pytest.raises(QueueFull):
+            client.submit(replace(REQUEST, key="b" * 64))
+        assert client.health().slots == 7
+
+
 @pytest.mark.parametrize("line", [b"nonsense\n", b"[]\n", b'{"answer": 1}\n', b'{"else": 1}\n'])
 def test_nonsense_is_a_fault(folder: Path, line: bytes) -> None:
     def answer(connection: socket.socket) -> None:
@@ -209,10 +223,12 @@ async def test_waiting_can_be_cancelled(folder: Path) -> None:
         connection.recv(4096)
         connection.sendall(alive_line())
 
+    with EvalQueueClient(folder) as before:
+        job = before.submit(REQUEST)
     with fake(folder, stays_alive):
         async with AsyncEvalQueueClient(folder) as client:
             with anyio.move_on_after(0.2) as scope:
-                await client.wait("j")
+                await client.wait(job.job_id)
             assert scope.cancelled_caught
 
 

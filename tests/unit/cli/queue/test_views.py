@@ -15,8 +15,8 @@ import pytest
 from queue_cases import DAEMON, HEALTH, JOB, NOWHERE, assert_valid, view
 
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.queue_support import live_view
-from codeflash_parallel.cli.queue_support.live_view import QueueView, show
+from codeflash_parallel.cli.queue import views
+from codeflash_parallel.cli.queue.views import _QueueView, _show
 from codeflash_parallel.queue.jobs import Job, JobState, QueuePlace, WaitReason
 from codeflash_parallel.report.queue.job_table import print_dead
 from codeflash_parallel.report.terminal.console import make_console
@@ -28,24 +28,24 @@ CANCELLED = JOB._replace(state=JobState.CANCELLED)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_view, "PAUSE_S", 0.0)
+    monkeypatch.setattr(views, "PAUSE_S", 0.0)
 
 
-def looks(*jobs: Job | Callable[[], Job]) -> Callable[[], QueueView]:
+def looks(*jobs: Job | Callable[[], Job]) -> Callable[[], _QueueView]:
     """Return a function that shows these jobs, one after the other."""
     pictures: Iterator[Job | Callable[[], Job]] = iter(jobs)
 
-    def look() -> QueueView:
+    def look() -> _QueueView:
         found = next(pictures)
         job = found() if callable(found) else found
-        return QueueView(views=[view(job, SECOND if job.state == JobState.QUEUED else NOWHERE)])
+        return _QueueView(views=[view(job, SECOND if job.state == JobState.QUEUED else NOWHERE)])
 
     return look
 
 
-def shown(look: Callable[[], QueueView], form: Format, *jobs: str, watch: bool, daemon: Any = None) -> None:
+def shown(look: Callable[[], _QueueView], form: Format, *jobs: str, watch: bool, daemon: Any = None) -> None:
     args = argparse.Namespace(watch=watch, jobs=list(jobs))
-    show(args, Output(form), SimpleNamespace(daemon=daemon), look)  # type: ignore[arg-type]
+    _show(args, Output(form), SimpleNamespace(daemon=daemon), look)  # type: ignore[arg-type]
 
 
 def test_a_picture_for_programs(capsys) -> None:
@@ -56,7 +56,7 @@ def test_a_picture_for_programs(capsys) -> None:
 
 
 def test_a_picture_of_the_whole_queue(capsys) -> None:
-    picture = QueueView(views=[view(RUNNING)], health=HEALTH)
+    picture = _QueueView(views=[view(RUNNING)], health=HEALTH)
     shown(lambda: picture, Format.TEXT, watch=False, daemon=DAEMON)
     text = capsys.readouterr().out
     assert "1 of 4 busy" in text

@@ -6,16 +6,17 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from codeflash_parallel import __version__
+from codeflash_parallel.config.cache_paths import queue_folder
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import FREE, settings_document
 from codeflash_parallel.config.submitter_identity import run_of, submitter_of
 from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
+from codeflash_parallel.queue.snapshot_store import StoredSnapshot, mirror_of, take_snapshot
 from codeflash_parallel.result.candidate.candidate_model import (
     GitRef,
     PatchText,
@@ -27,17 +28,7 @@ from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.intake.target_names import must_have_named
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.workspace.git.repository import Repository, find_repository
-from codeflash_parallel.workspace.snapshot.snapshot_digest import stamp_of
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, resolve
-
-
-class InapplicableJob(StrEnum):
-    """What is done with a job of which no candidate applies, as far as that is known at once."""
-
-    #: It is taken; its verdicts say so.
-    TAKEN = "taken"
-    #: It is refused.
-    REFUSED = "refused"
+from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, no_work_tree, resolve
 
 
 class JobPayload(NamedTuple):
@@ -48,15 +39,15 @@ class JobPayload(NamedTuple):
         settings: as `settings_document` writes them.
         command: of the kind `command`: program and arguments.
         cwd: where commands that answer requests for repairs are run.
-        tree: `stamp` of the tree at submission.
+        stored: snapshot that was taken at submission.
     """
 
     repository: str
     candidates: tuple[Submission, ...]
     settings: Mapping[str, Any]
+    stored: StoredSnapshot
     command: tuple[str, ...] = ()
     cwd: str = ""
-    tree: str = ""
 
 
 def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
@@ -71,23 +62,23 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     command: Sequence[str] = (),
     start_after_s: float = 0.0,
     budget: Budget | None = None,
-    hopeless: InapplicableJob = InapplicableJob.TAKEN,
+    refuses_inapplicable: bool = False,
 ) -> JobRequest:
-    """Return a job for `EvalQueueClient.submit`.
+    """Return a job for `EvalQueueClient.submit`, and store the snapshot that it is for in the queue's folder.
 
     Args:
         project: a path inside the user's repository, which is evaluated as it is now.
-        settings: of the evaluation; the daemon decides on folders and slots.
+        settings: of the evaluation; they name the queue, and the daemon decides on other folders and slots.
         submitter, run: see `config.submitter_identity`: empty is what the variables say, else the user and no
             run.
         priority, start_after_s, budget: see `queue.jobs.JobRequest`.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
-        hopeless: what is done with a job of which no candidate applies.
+        refuses_inapplicable: refuse a job of which no candidate applies, as far as that is known at once.
 
     Raises:
         UnknownKind: there is no such kind.
         UsageError: not a repository, no such function, `DOES_NOT_APPLY`, or arguments that contradict.
-        EnvironmentFault: the repository cannot be read.
+        EnvironmentFault: the repository cannot be read, or the queue's folder cannot be written.
 
     .. versionadded:: 0.1.0
     """
@@ -96,22 +87,29 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     repository = find_repository(Path(project))
     where = repository.root / repository.project
     pinned = tuple(_pinned(repository, submission) for submission in submissions)
-    if hopeless is InapplicableJob.REFUSED:
+    if refuses_inapplicable:
         _refuse_inapplicable(repository, settings, submissions, pinned)
+    if repository.is_bare and not settings.base:
+        raise no_work_tree(repository)
+    if settings.functions:
+        must_have_named(repository, settings)
+    interpreter = choose_interpreter(settings.python, where, repository.root)
+    folder = queue_folder(settings)
+    stored = take_snapshot(folder, repository, SnapshotRequest.of(settings))
     task = JobPayload(
         repository=str(where),
         candidates=pinned,
         settings=settings_document(settings),
+        stored=stored,
         command=tuple(command),
         cwd=str(Path(project).resolve()),
-        tree=stamp(repository, settings),
     )
-    if settings.functions:
-        must_have_named(repository, settings)
-    interpreter = choose_interpreter(settings.python, where, repository.root)
+    key = _key(wanted, task, environment_stamp(interpreter))
+    if settings.encoders:
+        task = _with_copied_encoders(task, settings.encoders, interpreter, folder)
     return JobRequest(
         kind=wanted,
-        key=_key(wanted, task, environment_stamp(interpreter)),
+        key=key,
         payload=json.dumps(to_plain(task)),
         submitter=submitter_of(submitter, os.environ),
         run=run_of(run, os.environ),
@@ -119,15 +117,20 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         start_after_s=start_after_s,
         budget=budget or Budget(),
         pass_env=settings.pass_env,
+        snapshot=stored.place,
     )
 
 
-def stamp(repository: Repository, settings: Settings) -> str:
-    """Return a digest of the tree that a snapshot would hold now (`snapshot_digest`)."""
-    request = SnapshotRequest(
-        base=settings.base, include_ignored=settings.include_ignored, extra_tests=settings.extra_tests
-    )
-    return stamp_of(repository, request)
+def _with_copied_encoders(
+    task: JobPayload, encoders: Sequence[str], interpreter: Path, folder: Path
+) -> JobPayload:
+    """Return a payload that names copies of the user's encoders: they may be files of the tree."""
+    from codeflash_parallel.run.setup.user_encoders import copied_encoders
+
+    copies = mirror_of(folder, task.stored.place).parent / "encoders"
+    found = copied_encoders(encoders, Path(task.repository), interpreter, copies)
+    frozen = [f"{path}::{name}" for path, name in found]
+    return task._replace(settings={**task.settings, "encoders": frozen})
 
 
 def task_of(payload: str) -> JobPayload:
@@ -147,7 +150,7 @@ def _known(kind: str) -> JobKind:
     try:
         return JobKind(kind)
     except ValueError:
-        raise UnknownKind(kind) from None
+        raise UnknownKind(kind=kind) from None
 
 
 def _must_make_sense(kind: JobKind, submissions: Sequence[Submission], command: Sequence[str]) -> None:
@@ -191,7 +194,7 @@ def _refuse_inapplicable(
             return
         found.append(f"Candidate {submission.id}: {why}")
     rest = " The other candidates do not apply either." if len(found) > 1 else ""
-    raise UsageError("DOES_NOT_APPLY", found[0] + rest, "Nothing was handed in.")
+    raise UsageError("DOES_NOT_APPLY", found[0] + rest, "Nothing was submitted.")
 
 
 def _why_inapplicable(
@@ -212,7 +215,8 @@ def _why_inapplicable(
 
 def _key(kind: JobKind, task: JobPayload, environment: str) -> str:
     settings = {name: value for name, value in task.settings.items() if name not in FREE}
-    said = {**to_plain(task), "settings": settings, "cwd": task.cwd if _has_provider(settings) else ""}
+    cwd = task.cwd if _has_provider(settings) else ""
+    said = {**to_plain(task), "settings": settings, "stored": task.stored.snapshot.commit, "cwd": cwd}
     parts = [kind.value, __version__, environment, said]
     return digest_of(json.dumps(parts, sort_keys=True).encode("ascii"))
 
