@@ -8,7 +8,7 @@ import anyio
 
 from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.race.race_result import Disqualification
-from codeflash_parallel.race.ranking.tie_break_policy import Policy
+from codeflash_parallel.race.ranking.ranking_result import Policy
 from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
 from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator

@@ -15,8 +15,7 @@ from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOut
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
-from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
+from codeflash_parallel.race.ranking.ranking_result import RaceRanking, TieBreakFacts
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step

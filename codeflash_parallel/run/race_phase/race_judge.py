@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction, AcceptQuestion
-from codeflash_parallel.race.worker.result_judge import SampledResult
+from codeflash_parallel.race.worker.arm_worker import SampledResult
 from codeflash_parallel.run.state.run_context import RunContext
 
 

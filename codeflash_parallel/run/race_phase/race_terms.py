@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.plan import RacePlan
-from codeflash_parallel.race.ranking.tie_break_policy import Policy
+from codeflash_parallel.race.ranking.ranking_result import Policy
 from codeflash_parallel.run.race_phase.workload import Workload, budget_ns
 from codeflash_parallel.run.state.run_context import RunContext
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from codeflash_parallel.config.settings import RankingMode
-from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, Policy, TiedCandidate, fastest, ordered
+from codeflash_parallel.race.ranking.ranking_result import POLICIES, Policy, TiedCandidate, fastest, ordered
 from codeflash_parallel.result.errors import UsageError
 
 #: Begins the name of a module that is read from a file: it shadows none that has the same stem.

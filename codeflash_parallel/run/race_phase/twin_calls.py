@@ -17,7 +17,7 @@ from codeflash_parallel.race.plan import CostGroup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 
 #: Before each entry of a file of calls: the lengths of its head and its pickle
-#: (`_runner.serialization.call_files`).
+#: (`_runner.values.call_files`).
 _LENGTHS = struct.Struct(">IQ")
 #: Of the process that makes twins, which bounds itself.
 _MAKING = ProcessLimits(wall_s=60.0, cpu_s=40.0)

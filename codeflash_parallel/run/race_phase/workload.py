@@ -19,7 +19,7 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.config.settings import ComparisonMode, Settings
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.race.workload.baseline_probe import BaselineProbe, UntimeableWork, probe
 from codeflash_parallel.race.workload.cost_groups import (
     DEAR_COPY,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.config.settings import RankingMode
-from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, TiedCandidate, ordered
+from codeflash_parallel.race.ranking.ranking_result import POLICIES, TiedCandidate, ordered
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.race_phase.ranking_policy_loader import load_policy
 
