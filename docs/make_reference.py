@@ -28,7 +28,7 @@ from codeflash_parallel.queue import errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
 from codeflash_parallel.report.json_document import schema
-from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.report.queue.queue_document import queue_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 
 PAGES = Path(__file__).parent / "reference"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from codeflash_parallel.queue.jobs import FINAL, JobState
 from codeflash_parallel.queue.store.database import Database
+
+#: Labels and figures.
+_Samples = Sequence[tuple[Mapping[str, str], float]]
 
 #: Durations are of the newest jobs, so many.
 _RECENT = 1000
@@ -145,54 +148,53 @@ def _share(ordered: Sequence[float], share: float) -> float:
     return ordered[math.ceil(share * len(ordered)) - 1]
 
 
-#: Name, type, help; as the text format of Prometheus has them.
-_METRICS = {
-    "depth": ("gauge", "Jobs that wait."),
-    "running": ("gauge", "Jobs that run."),
-    "slots": ("gauge", "Jobs that may run at once."),
-    "paused": ("gauge", "1 while no job may start."),
-    "oldest_seconds": ("gauge", "Time for which the oldest waiting job has waited."),
-    "attempts_total": ("counter", "Claims of all jobs."),
-    "busy_seconds_total": ("counter", "Time for which attempts have run, summed over all slots."),
-    "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
-    "jobs": ("gauge", "Jobs by state."),
-    "ended_jobs": ("gauge", "Jobs that have ended, by state and code of the fault."),
-    "wait_seconds": ("summary", "Time from the submission to the first start, of recent jobs."),
-    "service_seconds": ("summary", "Time from the last start to the result, of recent jobs."),
-}
+#: Name, type and help, as the text format of Prometheus has them, and the samples: one figure, or several.
+_METRICS: Sequence[tuple[str, str, str, Callable[[QueueHealth], float | _Samples]]] = (
+    ("depth", "gauge", "Jobs that wait.", lambda h: h.depth),
+    ("running", "gauge", "Jobs that run.", lambda h: h.running),
+    ("slots", "gauge", "Jobs that may run at once.", lambda h: h.slots),
+    ("paused", "gauge", "1 while no job may start.", lambda h: h.paused),
+    ("oldest_seconds", "gauge", "Time for which the oldest waiting job has waited.", lambda h: h.oldest_s),
+    ("attempts_total", "counter", "Claims of all jobs.", lambda h: h.attempts),
+    (
+        *("busy_seconds_total", "counter", "Time for which attempts have run, summed over all slots."),
+        lambda h: h.busy_s,
+    ),
+    (
+        *("lease_age_seconds", "gauge", "Time since the last sign of life of the quietest running job."),
+        lambda h: max(h.lease_ages_s.values(), default=0.0),
+    ),
+    (
+        *("jobs", "gauge", "Jobs by state."),
+        lambda h: [({"state": state}, h.states.get(state, 0)) for state in JobState],
+    ),
+    (
+        *("ended_jobs", "gauge", "Jobs that have ended, by state and code of the fault."),
+        lambda h: [
+            ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
+            for label, count in sorted(h.results.items())
+        ],
+    ),
+    (
+        *("wait_seconds", "summary", "Time from the submission to the first start, of recent jobs."),
+        lambda h: _quantiles(h.waits),
+    ),
+    (
+        *("service_seconds", "summary", "Time from the last start to the result, of recent jobs."),
+        lambda h: _quantiles(h.services),
+    ),
+)
 
 
 def prometheus(health: QueueHealth) -> str:
     """Return the figures in the text format of Prometheus."""
     lines: list[str] = []
-    for name, (kind, text) in _METRICS.items():
-        full = f"codeflash_parallel_queue_{name}"
+    for name, kind, text, read in _METRICS:
+        full, found = f"codeflash_parallel_queue_{name}", read(health)
+        samples = [({}, found)] if isinstance(found, float | int) else found
         lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-        lines += [f"{full}{_labels(labels)} {_figure(value)}" for labels, value in _samples(health, name)]
+        lines += [f"{full}{_labels(labels)} {_figure(value)}" for labels, value in samples]
     return "\n".join(lines) + "\n"
-
-
-def _samples(health: QueueHealth, name: str) -> list[tuple[Mapping[str, str], float]]:
-    several: Mapping[str, list[tuple[Mapping[str, str], float]]] = {
-        "jobs": [({"state": state}, health.states.get(state, 0)) for state in JobState],
-        "ended_jobs": [
-            ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
-            for label, count in sorted(health.results.items())
-        ],
-        "wait_seconds": _quantiles(health.waits),
-        "service_seconds": _quantiles(health.services),
-    }
-    one: Mapping[str, float] = {
-        "depth": health.depth,
-        "running": health.running,
-        "slots": health.slots,
-        "paused": health.paused,
-        "oldest_seconds": health.oldest_s,
-        "attempts_total": health.attempts,
-        "busy_seconds_total": health.busy_s,
-        "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),
-    }
-    return several[name] if name in several else [({}, one[name])]
 
 
 def _figure(value: float) -> str:
@@ -200,7 +202,7 @@ def _figure(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def _quantiles(durations: DurationSummary) -> list[tuple[Mapping[str, str], float]]:
+def _quantiles(durations: DurationSummary) -> _Samples:
     if not durations.count:
         return []
     return [({"quantile": "0.5"}, durations.p50_s), ({"quantile": "0.95"}, durations.p95_s)]

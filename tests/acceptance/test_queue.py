@@ -49,8 +49,10 @@ def test_without_a_daemon_jobs_are_taken_looked_after_and_kept(place: Place) -> 
     assert job_id in table
     assert "position 2: no daemon is running" in " ".join(table.split())
 
-    refused = answer(place.run("queue", "wait", job_id, "--max", "100s", "--json"), 4)
+    refused = answer(place.run("queue", "wait", job_id, "--json"), 4)
     assert refused["error"]["code"] == "NO_DAEMON"
+    waited = job_of(place.run("queue", "wait", job_id, "--max", "0.5s", "--json"), 6)
+    assert waited["place"]["reason"] == "NO_DAEMON"
     assert job_of(place.run("queue", "result", job_id, "--json"), 6)["state"] == "queued"
 
     slip = answer(place.run("queue", "cancel", other["job_id"], "nobody", "--json"), 2)

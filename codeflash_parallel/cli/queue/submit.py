@@ -30,7 +30,7 @@ from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import Tables, read_settings
 from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
-from codeflash_parallel.report.queue.json_document import JobView, Newness
+from codeflash_parallel.report.queue.queue_document import JobView, Newness
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 
@@ -147,7 +147,7 @@ def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables
 
 def _next(view: JobView) -> str:
     """Return what can be done next."""
-    known = "The same was handed in before; this is its job. " if view.newness == Newness.KNOWN else ""
+    known = "The same was submitted before; this is its job. " if view.newness == Newness.KNOWN else ""
     if view.job.state == JobState.DONE:
         return f"{known}See it: codeflash-parallel queue result {view.job.job_id}\n"
     return f"{known}Wait for it: codeflash-parallel queue wait {view.job.job_id} --max 100s\n"

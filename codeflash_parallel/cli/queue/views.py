@@ -28,8 +28,8 @@ from codeflash_parallel.cli.signals import handling_signals
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.submitter_identity import submitter_of
 from codeflash_parallel.queue.jobs import FINAL, JobState, JobStatus, QueuePlace, WaitReason
-from codeflash_parallel.report.queue.json_document import JobView, health_document, queue_document
 from codeflash_parallel.report.queue.phrases import health_rows
+from codeflash_parallel.report.queue.queue_document import JobView, health_document, queue_document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -23,7 +23,7 @@ from codeflash_parallel.cli.queue.command_base import (
 )
 from codeflash_parallel.cli.signals import handling_signals
 from codeflash_parallel.queue.jobs import FINAL, Job, result_of
-from codeflash_parallel.report.queue.json_document import JobView
+from codeflash_parallel.report.queue.queue_document import JobView
 from codeflash_parallel.result.errors import CodeflashParallelError
 
 if TYPE_CHECKING:

@@ -69,7 +69,8 @@ class JobLifecycle:
             raise UnknownKind(kind=str(request.kind))
         share = share_of(request.run, request.submitter)
         self._accounts.open(share, request.submitter, now_ms)
-        self._accounts.refuse_if_spent(request, share, now_ms)
+        self._accounts.state_budget(share, request.budget)
+        self._accounts.refuse_if_spent(share, now_ms)
         self._refuse_submitter(request.submitter)
         self._make_room(now_ms)
         return self._insert(request, share, now_ms, now)
@@ -113,7 +114,7 @@ class JobLifecycle:
         Raises:
             Refused: with the limit that it meets.
         """
-        self._accounts.refuse_retry_if_spent(row, now_ms)
+        self._accounts.refuse_if_spent(row["share"], now_ms, is_retry=True)
         self._refuse_submitter(row["submitter"])
         self._make_room(now_ms)
         self.append(row, now_ms, crashes=0, machinery_faults=0, ended_ms=0, worker="")

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
+from fake_daemon import fake
 
 from codeflash_parallel import (
-    AsyncEvalQueueClient,
     EnvironmentFault,
     EvalQueueClient,
-    Evaluator,
     JobKind,
     JobState,
-    Settings,
     UnknownJob,
-    UsageError,
 )
-from codeflash_parallel.queue.daemon_protocol import DaemonInfo, alive_line, answer_line, socket_of
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo, alive_line, answer_line
 from codeflash_parallel.queue.errors import NoQueue, QueueFull
 from codeflash_parallel.queue.jobs import JobRequest, WaitReason, now
 from codeflash_parallel.queue.queue_settings import QueueSettings
@@ -42,38 +36,6 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "queue"
     made.mkdir(mode=0o700)
     return made
-
-
-@contextmanager
-def fake(folder: Path, answer: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Be a daemon that does one thing with everybody who calls."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        with socket_of(folder) as address:
-            listening.bind(address)
-        listening.listen()
-        held: list[socket.socket] = []
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection = listening.accept()[0]
-                except OSError:
-                    return
-                held.append(connection)
-                try:
-                    answer(connection)
-                except OSError:  # the client has gone
-                    continue
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(30)
-            for connection in held:
-                connection.close()
 
 
 def code_of(call: Calls, folder: Path) -> str:
@@ -130,20 +92,6 @@ def test_who_only_looks_makes_no_queue(tmp_path: Path) -> None:
         assert client.health().paused
 
 
-@pytest.mark.anyio
-async def test_the_same_without_threads_of_one_s_own(folder: Path) -> None:
-    async with AsyncEvalQueueClient(folder) as client:
-        assert await client.daemon() is None
-        future = await client.submit(REQUEST)
-        with pytest.raises(EnvironmentFault) as caught:
-            await future.result()
-        assert caught.value.code == "NO_DAEMON"
-        with pytest.raises(TimeoutError):
-            await future.result(0.5)
-        assert await future.cancel()
-        assert await future.done()
-
-
 def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codeflash_parallel.queue.daemon_protocol.STALLED_S", 0.1)
     with fake(folder, lambda _connection: None):
@@ -153,19 +101,6 @@ def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatc
             lambda client: client.wait(client.list()[0].job_id, 60),
         ]
         assert [code_of(call, folder) for call in calls] == ["DAEMON_STALLED"] * 3
-
-
-@pytest.mark.anyio
-async def test_a_silent_daemon_is_stalled_for_tasks_too(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("codeflash_parallel.queue.daemon_protocol.STALLED_S", 0.1)
-    with fake(folder, lambda _connection: None):
-        async with AsyncEvalQueueClient(folder) as client:
-            for call in (client.daemon, lambda: client.submit(REQUEST), client.pause):
-                with pytest.raises(EnvironmentFault) as caught:
-                    await call()
-                assert caught.value.code == "DAEMON_STALLED"
 
 
 def _slowly(connection: socket.socket) -> None:
@@ -215,26 +150,3 @@ def test_nonsense_is_a_fault(folder: Path, line: bytes) -> None:
 
     with fake(folder, answer):
         assert code_of(lambda client: client.daemon, folder) == "BAD_ANSWER"
-
-
-@pytest.mark.anyio
-async def test_waiting_can_be_cancelled(folder: Path) -> None:
-    def stays_alive(connection: socket.socket) -> None:
-        connection.recv(4096)
-        connection.sendall(alive_line())
-
-    with EvalQueueClient(folder) as before:
-        job = before.submit(REQUEST)
-    with fake(folder, stays_alive):
-        async with AsyncEvalQueueClient(folder) as client:
-            with anyio.move_on_after(0.2) as scope:
-                await client.wait(job.job_id)
-            assert scope.cancelled_caught
-
-
-@pytest.mark.anyio
-async def test_a_run_is_gone_on_with_in_this_process_only(folder: Path) -> None:
-    async with Evaluator(folder, Settings(executor="queue", queue_dir=str(folder))) as evaluator:
-        with pytest.raises(UsageError, match='executor = "local"') as caught:
-            await evaluator.resume("20260101-000000-abcdef")
-    assert caught.value.code == "QUEUE_CANNOT_RESUME"

@@ -6,17 +6,14 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from queue_cases import DAEMON, HEALTH, JOB, assert_valid, done
+from queue_cases import assert_valid
 
 from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
-from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.command_base import figures_of, name_of, positive, span
-from codeflash_parallel.cli.queue.wait import _exit_code_of_job, _report_job
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
@@ -24,14 +21,8 @@ from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_
 from codeflash_parallel.process import host_lock
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
-from codeflash_parallel.queue.jobs import Job, JobState
-from codeflash_parallel.report.queue.json_document import health_document, queue_document, refusal_document
-from codeflash_parallel.report.queue.phrases import health_rows
-from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
-from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_document import document
-from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.report.queue.queue_document import refusal_document
+from codeflash_parallel.result.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -111,84 +102,6 @@ def test_a_refusal_is_told_with_its_figures(refusal, figures: dict[str, object])
     told = refusal_document(refusal, figures_of(refusal))
     assert_valid(told)
     assert told["error"].items() >= figures.items()
-
-
-def test_the_health_of_a_queue_for_people() -> None:
-    rows = dict(health_rows(HEALTH, DAEMON))
-    assert rows["daemon"] == "process 77, up for 61 s"
-    assert rows["slots"] == "1 of 4 busy"
-    assert rows["benchmark token"] == "process 78"
-    assert rows["waiting"] == "3, the oldest for 90 s"
-    assert rows["waits"] == "half within 2 s, 95 % within 5 min, of 4"
-    assert rows["service times"] == "none yet"
-    assert rows["lease of 4f1c"] == "renewed 3 s ago"
-    assert rows["finished"] == "4 done"
-    assert rows["last error"] == "the disk is full"
-    assert "unpause" in rows["paused"]
-
-
-def test_without_a_daemon_the_health_says_what_to_do() -> None:
-    rows = dict(health_rows(replace(HEALTH, paused=False, last_error="", depth=0), None))
-    assert "serve" in rows["daemon"]
-    assert rows.keys().isdisjoint({"slots", "benchmark token", "paused", "last error"})
-    assert rows["waiting"] == "0"
-
-
-def test_the_health_of_a_queue_for_programs() -> None:
-    told = queue_document((), daemon="running", health=health_document(HEALTH, DAEMON))
-    assert_valid(told)
-    health = told["health"]
-    assert health["utilisation"] == 0.25
-    assert health["services"] == {"count": 0, "p50_s": None, "p95_s": None}
-    assert health["daemon"]["workers"][0]["pid"] == 78
-    assert health_document(HEALTH, None)["utilisation"] == 0.5
-    assert health_document(replace(HEALTH, slots=0), None)["utilisation"] == 0.0
-
-
-CHECKED = RunResult(
-    run_id="r1",
-    complete=True,
-    verdict=Verdict.NOTHING_FASTER,
-    candidates=(
-        CandidateResult(
-            id=CandidateId("c1"),
-            origin=CandidateOrigin.PATCH,
-            status=CandidateStatus.LOST,
-            code=Code.NOT_FASTER,
-            reason="It is not.",
-        ),
-    ),
-)
-WITH_RUN = done({"document": document(CHECKED)})
-WITH_ERROR = done(
-    {"document": None, "error": {"type": "EnvironmentFault", "family": "environment", "code": "RED", "message": "It is red.", "hint": "", "fields": {}}}
-)  # fmt: skip
-WITH_SCORES = done({"document": None, "scores": {"score": 3}, "error": None})
-
-
-@pytest.mark.parametrize(
-    ("job", "code"),
-    [(WITH_RUN, 1), (WITH_ERROR, 4), (WITH_SCORES, 0), (JOB._replace(state=JobState.DEAD), 4)],
-    ids=["run", "error", "scores", "dead"],
-)
-def test_a_job_ends_with_the_exit_code_of_its_result(job: Job, code: int, capsys) -> None:
-    assert _exit_code_of_job(job) == code
-
-
-def test_the_result_of_a_job_is_what_run_prints(capsys) -> None:
-    assert _report_job(WITH_RUN, Output(Format.JSON)) == 1
-    assert json.loads(capsys.readouterr().out) == document(CHECKED)
-    assert _report_job(WITH_RUN, Output()) == 1
-    assert "nothing faster" in capsys.readouterr().out
-    assert _report_job(WITH_SCORES, Output()) == 0
-    assert json.loads(capsys.readouterr().out) == {"score": 3}
-
-
-def test_a_job_without_a_result_raises_why() -> None:
-    with pytest.raises(EnvironmentFault, match="It is red"):
-        _report_job(WITH_ERROR, Output())
-    with pytest.raises(EnvironmentFault, match=r"killed"):
-        _report_job(JOB._replace(state=JobState.DEAD, fault="killed"), Output())
 
 
 def test_the_commands_of_the_queue_are_found_by_two_words(capsys) -> None:

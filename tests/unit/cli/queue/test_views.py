@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import signal
@@ -18,8 +17,6 @@ from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue import views
 from codeflash_parallel.cli.queue.views import _QueueView, _show
 from codeflash_parallel.queue.jobs import Job, JobState, QueuePlace, WaitReason
-from codeflash_parallel.report.queue.job_table import print_dead
-from codeflash_parallel.report.terminal.console import make_console
 
 SECOND = QueuePlace(position=2, reason=WaitReason.TURN, wait_s=9.0)
 RUNNING = JOB._replace(state=JobState.RUNNING)
@@ -90,15 +87,3 @@ def test_on_a_terminal_a_picture_is_redrawn(capsys, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     shown(looks(JOB, RUNNING, CANCELLED), Format.TEXT, JOB.job_id, watch=True)
     assert "cancelled" in capsys.readouterr().out
-
-
-def test_dead_jobs_say_why_and_what_they_printed() -> None:
-    job = JOB._replace(
-        state=JobState.DEAD, crashes=3, fault="killed by SIGKILL", last_output="one\n\x1b[2Jtwo\n"
-    )
-    stream = io.StringIO()
-    print_dead([view(job)], make_console(stream))
-    text = stream.getvalue()
-    assert "4f1c  ada@tty1, evaluate, 3 crashes, 0 faults of the machine" in text
-    assert "killed by SIGKILL" in text
-    assert "  | one\n  | \\x1b[2Jtwo\n" in text

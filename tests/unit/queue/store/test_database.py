@@ -9,8 +9,7 @@ import pytest
 from queue_lab import SetClock, lived_in, open_lab
 
 from codeflash_parallel.queue.errors import OtherQueueVersion, QueueDamaged
-from codeflash_parallel.queue.store import schema
-from codeflash_parallel.queue.store.database import NAME, DatabaseFileCheck, connect
+from codeflash_parallel.queue.store.database import NAME, SCHEMA_VERSION, DatabaseFileCheck, connect
 
 
 def spoil(path: Path) -> None:
@@ -21,7 +20,7 @@ def spoil(path: Path) -> None:
         file.write(b"\xa5" * (size - 4096))
 
 
-@pytest.mark.parametrize("version", [schema.VERSION - 1, schema.VERSION + 1])
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
 def test_a_file_of_another_version_is_refused_and_left_as_it_is(tmp_path: Path, version: int):
     with open_lab(tmp_path) as lab:
         lab.submit()
