@@ -1,10 +1,21 @@
 """What names stand for, and whether they still do: of code that nobody else has to change."""
 
+import functools
 import types
 
 _FUNCTION = types.FunctionType
+_CACHED = type(functools.lru_cache(len))
 _KINDS = frozenset(
-    {_FUNCTION, staticmethod, classmethod, property, type, types.MethodType, types.BuiltinFunctionType}
+    {
+        _FUNCTION,
+        staticmethod,
+        classmethod,
+        property,
+        type,
+        types.MethodType,
+        types.BuiltinFunctionType,
+        _CACHED,
+    }
 )
 
 
