@@ -87,7 +87,8 @@ class RunPreparation:
     async def _grounded(self, source: Entries) -> _Ground:
         """Freeze the tree, find the targets and make the slots."""
         quiet = self._setup.quiet
-        await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
+        if self._around.pinned is None:  # else it was looked at when the snapshot was taken
+            await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
         async with anyio.create_task_group() as group:
             group.start_soon(self._load)
             async with quiet.shared():
