@@ -126,7 +126,7 @@ def _project_and_interpreter(project: Path, settings: Settings) -> tuple[Path, P
 def _queue(settings: Settings) -> Finding:
     """Say where the queue is and what serves it; nothing is made there."""
     from codeflash_parallel.config.user_context import queue_folder
-    from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+    from codeflash_parallel.queue.sync_client import EvalQueueClient
 
     try:
         folder = queue_folder(settings)

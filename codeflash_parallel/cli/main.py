@@ -9,11 +9,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli.exit_codes import ExitCode, reporting_errors
 from codeflash_parallel.cli.output import Output, say
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+
+if TYPE_CHECKING:
+    from codeflash_parallel.cli.options import Command
 
 #: Name of a command → what it does.
 COMMANDS = MappingProxyType(
@@ -31,7 +34,7 @@ COMMANDS = MappingProxyType(
     }
 )
 
-#: The same for `queue`; each is a module of the package `cli.queue`.
+#: The same for `queue`.
 QUEUE_COMMANDS = MappingProxyType(
     {
         "queue submit": "Hand in candidates; say at once which job that is, its position and why it waits.",
@@ -58,6 +61,10 @@ _MODULES = MappingProxyType(
         "stored_runs": ("apply", "show", "list", "clean"),
         "serve": ("serve",),
         "doctor": ("doctor",),
+        "queue.submit": ("queue submit",),
+        "queue.wait": ("queue wait", "queue result"),
+        "queue.views": ("queue status", "queue list", "queue dead", "queue metrics"),
+        "queue.control": ("queue cancel", "queue pause", "queue unpause", "queue retry"),
     }
 )
 
@@ -80,7 +87,7 @@ def _output_for(arguments: Sequence[str]) -> Output:
     """Return the place of the result: `queue result` gives a run, the others of the queue an answer."""
     match arguments:
         case ["queue", name, *_] if name != "result":
-            from codeflash_parallel.cli.queue_support.command_base import QueueOutput
+            from codeflash_parallel.cli.queue.command_base import QueueOutput
 
             return QueueOutput.found_in(arguments)
         case _:
@@ -115,15 +122,14 @@ def _run_command(name: str, arguments: Sequence[str], output: Output) -> int:
     command = find_command(name)
     parser = make_parser(name, LEAVES[name])
     command.add_arguments(parser)
-    code: int = command.run(parser.parse_args(arguments), output)
-    return code
+    return command.run(parser.parse_args(arguments), output)
 
 
-def find_command(name: str) -> Any:
-    """Return a command: something with `add_arguments` and `run`."""
-    place = next((place for place, names in _MODULES.items() if name in names), name.replace(" ", "."))
-    module = importlib.import_module(f"codeflash_parallel.cli.{place}")
-    return getattr(module, "COMMANDS", {}).get(name, module)
+def find_command(name: str) -> Command:
+    """Return a command; only its module is loaded."""
+    place = next(place for place, names in _MODULES.items() if name in names)
+    command: Command = importlib.import_module(f"codeflash_parallel.cli.{place}").COMMANDS[name]
+    return command
 
 
 def _unknown(name: str) -> UsageError:

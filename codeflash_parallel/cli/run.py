@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.candidates.input.sources import read_submissions
+from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
 from codeflash_parallel.cli.options import Command
