@@ -192,10 +192,6 @@ class CallRecorder:
             self._left_ns += max(0, int(self._share * (now - self._since_ns - self._spent_ns)))
         self._since_ns, self._spent_ns = now, 0
 
-    def calls(self):
-        """Return how many calls there were."""
-        return sum(sample.count() for sample in self.samples)
-
     def begin(self, origin, number, args, kwargs):
         """Return a call to be recorded, its inputs kept; None when it was not its turn."""
         started = perf_counter_ns()

@@ -27,7 +27,7 @@ def install(spec, channel, guard, kind=None):
     def hook(via):
         return lambda target, module: decorator(recorder, CallOrigin(recorder, target, module, via))
 
-    guard.proof.instrument = instrumentation.wrapping(spec, channel, hook("outer"), hook("inner"))
+    guard.proof.instrument = instrumentation.wrapping(spec, hook("outer"), hook("inner"))
     # A wrapper adds a frame to each call of a recursive target.
     sys.setrecursionlimit(2 * sys.getrecursionlimit())
     return recorder

@@ -36,7 +36,7 @@ def run(spec, channel):
     session = ReplaySession(spec)
     calls = call_files.read_calls(spec["inputs"], spec.get("calls"))
     calls = evenly_spread(calls, spec.get("max_calls", _MAX_CALLS))
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
     tracer = _tracer(spec.get("tracer"), functions)

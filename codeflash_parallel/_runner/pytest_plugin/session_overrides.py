@@ -12,7 +12,7 @@ import os
 
 import pytest
 
-from ..process import current_template
+from ..session import on_fork, template
 
 #: Options that are switched off; each group with its reason.
 _OFF = (
@@ -124,7 +124,7 @@ class OutputSuppression:
 
     def __init__(self):
         self._config = None
-        current_template.on_fork(self._write_nothing)
+        on_fork(self._write_nothing)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
@@ -134,7 +134,7 @@ class OutputSuppression:
     def _write_nothing(self):
         from _pytest.terminal import TerminalReporter
 
-        if self._config is None or current_template.server() is not None:
+        if self._config is None or template() is not None:
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         # Another plugin's reporter may do more than write.

@@ -8,9 +8,9 @@ import time
 from functools import partial
 
 from ..imports import import_guard, instrumentation
-from ..integrity.runner_functions import own_parts
-from ..process import current_template
+from ..integrity.function_identity import own_parts
 from ..process.call_limits import CallTimeout, limited
+from ..session import template
 from ..values import call_files, object_reduction
 from ..values.value_digests import (
     digest_arguments,
@@ -83,12 +83,12 @@ def _derived(spec):
 def _calls(spec, session, proof, channel):
     """Read the calls and import what they go to; a template reads them all, and stops here at the latest."""
     started, path = time.perf_counter_ns(), spec["inputs"]
-    server = current_template.server()
+    server = template()
     calls = call_files.read_calls(path, spec.get("calls") if server is None else None)
-    proof.instrument = instrumentation.registering(spec, channel, calls)
+    proof.instrument = instrumentation.registering(spec, calls)
     session.resolve(calls)
-    while current_template.server() is not None:
-        current_template.server().stop()
+    while template() is not None:
+        template().stop()
     if server is not None:
         started = time.perf_counter_ns()
         wanted = spec.get("calls")
@@ -115,7 +115,7 @@ def open_session(spec, channel, path, wanted=None):
     guard = import_guard.install(spec, channel)
     call_files.install_places(spec)
     calls = call_files.read_calls(path, wanted)
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
     session = ReplaySession(spec)
     session.resolve(calls)
     return guard, session, calls

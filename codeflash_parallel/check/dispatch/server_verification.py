@@ -1,4 +1,4 @@
-"""Find out whether a server tells the truth: the unchanged snapshot must look as the preflight saw it."""
+"""Verify a server: in its forks the unchanged snapshot must give what the preflight found."""
 
 from __future__ import annotations
 
@@ -17,12 +17,8 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
     compare_tests,
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls
-from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.integrity.canaries import Canary, draw
-from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault
-from codeflash_parallel.check.integrity.report_trust import unbelievable
-from codeflash_parallel.check.integrity.run_secrets import arm
-from codeflash_parallel.check.session.replay_specs import replay_spec
+from codeflash_parallel.check.integrity.canaries import Canary, arm, draw
+from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault, unbelievable
 from codeflash_parallel.check.session.runner_session import (
     RunnerSession,
     SelectedRun,
@@ -30,6 +26,7 @@ from codeflash_parallel.check.session.runner_session import (
     Tracebacks,
     WrapMode,
     read_session,
+    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
@@ -39,10 +36,10 @@ from codeflash_parallel.sandbox.runner_command import write_spec
 
 
 class ServerVerification(NamedTuple):
-    """Whether a server tells the truth.
+    """The result of verifying a server.
 
     Attributes:
-        why: what is not as it was; empty: nothing.
+        why: the difference; empty: none.
         unkept: names of traces that the baseline itself does not repeat there: they compare nothing.
     """
 
@@ -50,10 +47,8 @@ class ServerVerification(NamedTuple):
     unkept: frozenset[str] = frozenset()
 
 
-async def verify(
-    plan: CheckPlan, workspace: Workspace, mode: str, point: ForkPoint, server: WarmProcess
-) -> ServerVerification:
-    """Run the unchanged snapshot through a server and return what is not as it was.
+async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmProcess) -> ServerVerification:
+    """Run the unchanged snapshot through a server and return what differs from the preflight.
 
     Cancelling kills what runs.
 
@@ -61,7 +56,6 @@ async def verify(
         plan: of the run.
         workspace: the server's; it holds the unchanged snapshot.
         mode: ``tests`` or ``replay``.
-        point: where the server stands.
         server: it.
     """
     baseline = plan.baseline
@@ -70,10 +64,8 @@ async def verify(
     if mode == "replay":
         spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
     else:
-        canaries = draw(SystemRandom(), baseline.order or baseline.selected, baseline.places)
+        canaries = draw(SystemRandom(), baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
-    if point is ForkPoint.COLLECTED:
-        spec["swap"] = [{"path": t.path, "qualname": t.qualname} for t in plan.guest.targets]
     spec, arms = arm(workspace, spec, canaries)
     path = write_spec(workspace, spec, plan.guest.directory)
     try:
@@ -115,7 +107,7 @@ async def sees_failure(
 
 def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: WrapMode) -> dict[str, Any]:
     """Return the spec of a screening that ends with the last test."""
-    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE, order=plan.baseline.changed_order)
+    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE)
     return selected_run_spec(plan.guest, workspace, plan.baseline, run)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codeflash_parallel.candidates.input.sources import read_submissions
+from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.candidates.functions import Target
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.environment_allowlist import requested_names
 from codeflash_parallel.config.settings import Settings

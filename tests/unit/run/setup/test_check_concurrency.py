@@ -1,4 +1,4 @@
-"""How many checks run at once, threads in a slot, and when a template is worn out."""
+"""How many checks run at once, and threads in a slot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from codeflash_parallel.run.setup.check_concurrency import (
     cores_of_a_check,
     slots_used,
 )
-from codeflash_parallel.warm.server_recycling import LONGEST_S, MOST_FORKS, Wear, worn
 
 SECOND = 10**9
 NOTHING_KNOWN = Baseline(
@@ -89,21 +88,3 @@ def test_slots_that_get_no_candidate_need_no_servers(
     room = CheckCapacity(slots=slots, cores=2.0, memory_bytes=1 << 40)
     baseline = replace(NOTHING_KNOWN, cpu_ns=cpu_ns, wall_ns=SECOND, rss_bytes=1 << 20)
     assert slots_used(room, baseline, candidates) == used
-
-
-FRESH = Wear(forks=3, age_s=10.0, rss_at_ready_bytes=100 << 20, rss_bytes=101 << 20)
-
-
-@pytest.mark.parametrize(
-    ("wear", "why"),
-    [
-        (FRESH, ""),
-        (replace(FRESH, rss_bytes=0), "it is gone"),
-        (replace(FRESH, forks=MOST_FORKS), f"it has made {MOST_FORKS} forks"),
-        (replace(FRESH, age_s=LONGEST_S), "it is 30 minutes old"),
-        (replace(FRESH, rss_bytes=300 << 20), "it has grown by 200 MiB"),
-        (replace(FRESH, rss_at_ready_bytes=10 << 20, rss_bytes=60 << 20), ""),
-    ],
-)
-def test_a_template_is_replaced_when_it_is_worn(wear: Wear, why: str) -> None:
-    assert worn(wear) == why
