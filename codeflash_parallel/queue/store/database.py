@@ -298,8 +298,10 @@ def must_exist(folder: Path) -> None:
         EnvironmentFault: `QUEUE_UNFIT`, the folder cannot be read.
     """
     with understood(folder):
-        if not (folder / NAME).exists():
-            raise NoQueue(folder=folder)
+        try:
+            (folder / NAME).stat()
+        except FileNotFoundError:
+            raise NoQueue(folder=folder) from None
 
 
 @contextmanager

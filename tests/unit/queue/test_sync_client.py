@@ -150,3 +150,8 @@ def test_nonsense_is_a_fault(folder: Path, line: bytes) -> None:
 
     with fake(folder, answer):
         assert code_of(lambda client: client.daemon, folder) == "BAD_ANSWER"
+
+
+def test_a_folder_that_is_a_file_is_unfit(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert code_of(lambda client: client.list(), tmp_path / "file") == "QUEUE_UNFIT"
