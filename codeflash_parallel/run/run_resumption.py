@@ -74,11 +74,16 @@ def resume(
     """Go on with a run from synchronous code: `Evaluator.resume` under an event loop of its own.
 
     Args:
-        run_id, repository, cache_dir: see `stored_run`.
-        repairer, refiner, observers: as in `evaluate`; commands that the run had are found again.
+        run_id: as in `stored_run`.
+        repository: as in `stored_run`.
+        cache_dir: as in `stored_run`.
+        repairer: as in `evaluate`; commands that the run had are found again.
+        refiner: likewise.
+        observers: as in `evaluate`.
+        backend: event loop, `asyncio` or `trio`.
 
     Raises:
-        UsageError, EnvironmentFault: it cannot be gone on with; see `Evaluator.resume`.
+        UsageError, EnvironmentFault: it cannot be continued; see `Evaluator.resume`.
 
     .. versionadded:: 0.1.0
     """

@@ -20,7 +20,7 @@ from ..channel.record_channel import line_of
 from ..imports import import_guard
 from ..sandbox import confinement
 
-#: What a unit tells the template through one shared byte: whether it owes the evaluator an answer.
+#: Values of a byte that a unit shares with the template: whether it owes the evaluator an answer.
 _IDLE, _BUSY = 0, 1
 
 _DONE = line_of("done")

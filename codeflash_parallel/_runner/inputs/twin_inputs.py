@@ -318,7 +318,7 @@ class _Change:
             value if self._level == number else self._value(value, (name,))
             for number, (name, value) in enumerate(arguments)
         ]
-        return tuple(changed[: len(args)]), dict(zip(kwargs, changed[len(args) :], strict=True))
+        return tuple(changed[: len(args)]), dict(zip(kwargs, changed[len(args) :]))
 
     def _value(self, value, path):
         kind = type(value)

@@ -1,5 +1,6 @@
 """Names in modules and classes, and whether they still stand for the same functions and code."""
 
+import functools
 import gc
 import hashlib
 import json
@@ -14,8 +15,18 @@ PACKAGE = __package__.partition(".")[0]
 #: Modules of the standard library by which the guest looks at results.
 _ASKED = (gc, hashlib, json, signal, sys, threading, time)
 _FUNCTION = types.FunctionType
+_CACHED = type(functools.lru_cache(len))
 _KINDS = frozenset(
-    {_FUNCTION, staticmethod, classmethod, property, type, types.MethodType, types.BuiltinFunctionType}
+    {
+        _FUNCTION,
+        staticmethod,
+        classmethod,
+        property,
+        type,
+        types.MethodType,
+        types.BuiltinFunctionType,
+        _CACHED,
+    }
 )
 
 

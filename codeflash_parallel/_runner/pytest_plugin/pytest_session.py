@@ -58,7 +58,7 @@ def run(spec, channel, runtestloop=None):
 def _nothing_is_garbage():
     """Look for no garbage among what is imported here, now or later: it stays to the end.
 
-    pytest looks through everything five times when it ends. Whoever asks the collector has to thaw first:
+    pytest looks through everything five times when it ends. Users of the collector have to thaw first:
     what a `.pth` file has made is frozen as well.
     """
     is_on = gc.isenabled()

@@ -51,7 +51,7 @@ class SessionPlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config, args):
-        """Neutralise before any plugin looks at the options, and tell when a conftest cannot be imported."""
+        """Neutralise options before a plugin reads them, and report a conftest that cannot be imported."""
         self._guard.stay_first()
         self._plugins = early_config.pluginmanager
         self.say_hello()
@@ -64,7 +64,7 @@ class SessionPlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_cmdline_parse(self):
-        """Tell why the command line was refused: pytest says so on stderr only."""
+        """Report why the command line was refused: pytest writes that to stderr only."""
         outcome = yield
         if outcome.excinfo is not None and issubclass(outcome.excinfo[0], pytest.UsageError):
             self._channel.write("internal", message=shortened(str(outcome.excinfo[1])))
@@ -177,7 +177,7 @@ class SessionPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
-        """Hand the session to whoever wants to run its items otherwise."""
+        """Hand the session to `runtestloop` if there is one."""
         while template() is not None:
             # A plugin has collected in a way of its own; a template runs no tests.
             template().stop()
