@@ -27,6 +27,7 @@ from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.state.fault_conversion import disk_faults, ungrouped
 from codeflash_parallel.run.state.race_mode import RaceMode
 from codeflash_parallel.run.store.run_state import RunState, begun_run, resumed_run
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 _State = TypeVar("_State")
 Candidates = Iterable[Submission] | AsyncIterable[Submission]
@@ -113,7 +114,7 @@ class Evaluator:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
         if self._is_queued:
-            from codeflash_parallel.queue.submission.queued_evaluation import evaluate_queued
+            from codeflash_parallel.queue.queued_evaluation import evaluate_queued
 
             providers = Providers(repairer=repairer, refiner=refiner)
             return await evaluate_queued(
@@ -189,7 +190,7 @@ class Evaluator:
         .. versionadded:: 0.1.0
         """
         if self._is_queued:
-            from codeflash_parallel.queue.submission.queued_evaluation import grade_queued
+            from codeflash_parallel.queue.queued_evaluation import grade_queued
 
             return await grade_queued(self._path, self._settings, candidate, command)
         from codeflash_parallel.run.custom_grader import grade
@@ -260,6 +261,14 @@ class Evaluator:
                 group.start_soon(evaluate)
                 yield results
                 group.cancel_scope.cancel()
+
+    def pin(self, snapshot: Snapshot, source: Path) -> None:
+        """Let the next evaluations be of a snapshot that was taken earlier, instead of the tree as it is.
+
+        Args:
+            source: git directory of the mirror that holds it.
+        """
+        self._open.pinned = (snapshot, source)
 
     def interrupt(self, code: str) -> None:
         """End the running evaluation: kill what runs; its result is incomplete, with what is finished.

@@ -13,8 +13,7 @@ from pathlib import Path
 import anyio
 
 from codeflash_parallel import __version__
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
@@ -157,7 +156,6 @@ class Run:
                 learner=self._around.learner,
                 drafting=prepared.drafting,
                 providing=providing,
-                kills=await anyio.to_thread.run_sync(Kills.load, self._setup.home, context.targets),
                 policy=self._policy,
             )
 

@@ -8,12 +8,10 @@ from itertools import count
 
 import anyio
 
-from codeflash_parallel.baseline.preflight.preflight import PreflightDepth
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
 from codeflash_parallel.run.intake.candidate_sources import Entries, peek
 from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
@@ -89,7 +87,8 @@ class RunPreparation:
     async def _grounded(self, source: Entries) -> _Ground:
         """Freeze the tree, find the targets and make the slots."""
         quiet = self._setup.quiet
-        await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
+        if self._around.pinned is None:  # else it was looked at when the snapshot was taken
+            await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
         async with anyio.create_task_group() as group:
             group.start_soon(self._load)
             async with quiet.shared():
@@ -163,7 +162,6 @@ class RunPreparation:
             snapshot=ground.snapshot,
             pool=ground.pool,
             candidates=len(there) if isinstance(source, Sequence) else self._setup.shares.slots,
-            depth=self._depth,
             steps=self._steps,
         )
         async with anyio.create_task_group() as group:
@@ -171,11 +169,6 @@ class RunPreparation:
             found = await self._around.learner.baseline(demand)
             group.cancel_scope.cancel()
         return found
-
-    @property
-    def _depth(self) -> PreflightDepth:
-        calls = self._account.races or self._settings.compare is ComparisonMode.VALUES
-        return PreflightDepth.CALLS if calls else PreflightDepth.OUTCOMES
 
     def _context(self, ground: _Ground, plan: CheckPlan, fleet: Fleet) -> RunContext:
         setup = self._setup

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
 
-from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.race.ranking.ranking_result import Policy
 from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId
@@ -35,7 +34,6 @@ class RunStages:
         learner: of the baseline.
         drafting: makes candidates of submissions.
         providing: repairs, profiles and refines.
-        kills: knows which tests have failed candidates.
         policy: names the winner of a tie.
     """
 
@@ -47,12 +45,11 @@ class RunStages:
         learner: BaselineManager,
         drafting: CandidatePreparer,
         providing: ProviderRequests,
-        kills: Kills,
         policy: Policy,
     ) -> None:
         self._context, self._account, self._ledger = context, account, account.ledger
         self._changes = drafting.changes
-        self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
+        self._learner, self._providing, self._policy = learner, providing, policy
         judging = CandidateExaminer(context)
         self._admission = RaceAdmission(context.plan, self._ledger, judging, races=account.races)
         self._timed: Workload | None = None
@@ -61,7 +58,7 @@ class RunStages:
         self._fresh = FreshInputs(context=context, changes=drafting.changes, races=account.races)
         self._drafting = drafting
         self._behavior = CheckCoordinator(
-            context, self._ledger, drafting, judging, self._admission, providing, kills
+            context, self._ledger, drafting, judging, self._admission, providing
         )
 
     async def check(self, source: Entries) -> None:
@@ -108,7 +105,7 @@ class RunStages:
                 self._behavior.watch(self._timed.callers if self._timed else None)
                 tasks.start_soon(self._make_twins)
                 tasks.start_soon(self._learn_ahead, source, learned)
-                await self._screen(source)
+                await self._behavior.run(source)
                 screened = [one for one in self._account.newly_passed() if one.id not in self._compared]
                 await self._compare(screened, learned)
                 if not self._account.newly_passed():
@@ -160,13 +157,6 @@ class RunStages:
             self._timed, self._has_twins = await with_twins(context, before), True
         for note in self._timed.notes[len(before.notes) :]:
             self._ledger.warn(note)
-
-    async def _screen(self, source: Entries) -> None:
-        """Run tests and captured calls of candidates."""
-        try:
-            await self._behavior.run(source)
-        finally:
-            self._kills.save()
 
     def _keep(self, callers: Callers | None) -> bool:
         """Say whether all candidates that are to race have the functions whose calls are timed."""

@@ -9,8 +9,7 @@ from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel._runner.inputs.input_shrinker import simpler
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.run.check_phase import counterexample_shrinker

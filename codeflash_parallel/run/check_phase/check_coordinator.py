@@ -15,7 +15,6 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     Submission,
@@ -60,7 +59,6 @@ class CheckCoordinator:
         judging: CandidateExaminer,
         admission: RaceAdmission,
         repairs: Repairs,
-        kills: Kills,
     ) -> None:
         self._context = context
         self._ledger = ledger
@@ -69,7 +67,7 @@ class CheckCoordinator:
         self._admission = admission
         self._cache = context.cache
         self._repairs = repairs
-        self._screening = ScreeningCheck(context, ledger, kills, drafting.changes, repairs)
+        self._screening = ScreeningCheck(context, ledger, drafting.changes, repairs)
         self._enough = anyio.CancelScope()
         self._open = 0
         self._closed = anyio.Event()

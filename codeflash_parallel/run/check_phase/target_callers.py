@@ -17,11 +17,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.baseline.baseline_findings import stable
 from codeflash_parallel.baseline.baseline_store import load, save
-from codeflash_parallel.baseline.preflight.baseline_findings import stable
-from codeflash_parallel.baseline.preflight.preflight import later_limits
-from codeflash_parallel.baseline.preflight.test_dependent_calls import ReplayFindings
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.preflight import later_limits
+from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_report import LocatedFunction, RunnerReport
 from codeflash_parallel.check.session.runner_session import SelectedRun, hashed, run_guest, selected_run_spec

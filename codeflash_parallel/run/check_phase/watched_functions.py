@@ -21,20 +21,18 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.baseline.baseline_findings import captured_calls
 from codeflash_parallel.baseline.baseline_store import load, save
-from codeflash_parallel.baseline.preflight.baseline_findings import captured_calls
-from codeflash_parallel.baseline.preflight.hidden_test_files import absences
-from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer, bounded
-from codeflash_parallel.baseline.preflight.preflight import later_limits
-from codeflash_parallel.baseline.preflight.test_dependent_calls import ReplayFindings, replayed
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
+from codeflash_parallel.baseline.preflight import later_limits
+from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings, paths_of_tests, replayed
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import replays_alone
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.check.session.runner_session import (
     BASELINE_RECORDING,
     RunnerConfig,
@@ -221,7 +219,8 @@ async def learn(
     files = tuple(context.mirror.paths(context.snapshot))
     needed = {target.path for target in guest.targets}
     async with _cleaned(slot):
-        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
+        aside = paths_of_tests(files, whole.asked, whole.rootdir, needed)
+        got = await replayed(making, captured, aside)
     steps.begin("")
     return WatchedReplays(report=report, captured=captured, got=got)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
-from codeflash_parallel.candidates.analysis.functions import functions_of, touched
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target, functions_of, touched
 from codeflash_parallel.result.candidate.candidate_model import Candidate, Replacement, Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.intake.target_names import must_be_there

@@ -7,9 +7,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from codeflash_parallel.candidates.analysis.functions import functions_of, locate, parse_or_none
-from codeflash_parallel.candidates.analysis.python_source import parse
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target, functions_of, locate, parse_or_none
+from codeflash_parallel.candidates.python_source import parse
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.workspace.git.git_client import GitFailed, list_tree, user_git

@@ -13,20 +13,21 @@ import anyio
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
 from codeflash_parallel.race.plan import BASELINE
-from codeflash_parallel.repair.broker import Broker, open_broker
-from codeflash_parallel.repair.budget import (
+from codeflash_parallel.repair.broker import (
+    Broker,
     ProviderSpending,
     RefinementContender,
-    RequestPermission,
     choose_refinements,
     may_repair,
-    refinement_depth,
-    refinement_kind,
+    open_broker,
 )
-from codeflash_parallel.repair.provider_answers import Outcome, ProviderAnswers, ProviderFailure
 from codeflash_parallel.repair.provider_protocol import (
     Ancestor,
     Answer,
+    Outcome,
+    ProviderAnswers,
+    ProviderFailure,
+    RefinementKind,
     RefinementRequest,
     RepairRequest,
 )
@@ -97,8 +98,7 @@ class ProviderRequests:
         """Say whether a repair of a candidate with this outcome would be asked for now."""
         if not (self._broker.repairs or StepKind.REPAIR in self._has_answers):
             return False
-        permission = may_repair(self._context.settings, self._now(), _root(entry), _evidence(outcome))
-        return permission is RequestPermission.GRANTED
+        return may_repair(self._context.settings, self._now(), _root(entry), _evidence(outcome))
 
     def _now(self) -> ProviderSpending:
         correct = sum(entry.passed for entry in self._ledger)
@@ -217,7 +217,7 @@ class ProviderRequests:
         chosen = choose_refinements(self._context.settings, self._now(), self._contenders(finding))
         if not chosen:
             return []
-        self._spent = self._spent.with_refinements(chosen)
+        self._spent = replace(self._spent, refined=self._spent.refined | set(chosen))
         asked = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
         requests = [request for request in asked if request is not None]
         asking = partial(self._broker.request_refinement, requests)
@@ -234,7 +234,7 @@ class ProviderRequests:
             found.append(
                 RefinementContender(
                     id=entry.id,
-                    depth=refinement_depth(self._origins(entry)),
+                    depth=self._depth(entry),
                     speedup=gain.estimate,
                     parent_speedup=parent.estimate if parent and entry.is_refinement else 0.0,
                 )
@@ -248,8 +248,10 @@ class ProviderRequests:
             return None
         return ranked.speedup
 
-    def _origins(self, entry: CandidateEntry) -> list[CandidateOrigin]:
-        return [self._ledger.get(name).submission.kind for name in (*entry.lineage, entry.id)]
+    def _depth(self, entry: CandidateEntry) -> int:
+        """Return how many steps of a candidate's lineage, itself included, are refinements."""
+        lineage = (self._ledger.get(name) for name in (*entry.lineage, entry.id))
+        return sum(step.submission.kind is CandidateOrigin.REFINEMENT for step in lineage)
 
     async def _refinement_request(
         self, entry: CandidateEntry, finding: RaceFinding
@@ -259,7 +261,7 @@ class ProviderRequests:
             return None
         return RefinementRequest(
             candidate=entry.id,
-            kind=refinement_kind(refinement_depth(self._origins(entry))),
+            kind=RefinementKind.ADAPTIVE if self._depth(entry) else RefinementKind.FIRST,
             targets=tuple(map(str, self._context.targets)),
             diff=entry.staged.diff,
             source=self._context.sources_of(entry.staged),

@@ -12,10 +12,9 @@ import anyio.to_thread
 
 from codeflash_parallel import __version__
 from codeflash_parallel.baseline.baseline_store import load, one_learner, save
-from codeflash_parallel.baseline.preflight.baseline_findings import SelectionScope
-from codeflash_parallel.baseline.preflight.baseline_validator import MissingPrerequisite
-from codeflash_parallel.baseline.preflight.preflight import Preflight, PreflightDepth
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
+from codeflash_parallel.baseline.baseline_validator import MissingPrerequisite
+from codeflash_parallel.baseline.preflight import Preflight
+from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
@@ -58,7 +57,6 @@ class BaselineRequest:
     Attributes:
         guest: what all guests of the run have in common.
         candidates: how many are known to come.
-        depth: what is wanted; a baseline that has more will do.
         steps: tells what is done at the moment.
     """
 
@@ -66,7 +64,6 @@ class BaselineRequest:
     snapshot: Snapshot
     pool: SlotPool
     candidates: int
-    depth: PreflightDepth
     steps: StepReporter
 
 
@@ -102,13 +99,9 @@ class BaselineManager:
         return plan, fleet
 
     async def _found(self, demand: BaselineRequest) -> tuple[Path, Baseline | None]:
-        """Return the baseline that is known, and where it is kept; the most that there may be comes first."""
-        for depth in (PreflightDepth.CALLS, demand.depth):
-            folder = self._setup.home / "baselines" / self._key(demand.guest, demand.snapshot, depth)
-            found = self._known.get(folder.name) or await anyio.to_thread.run_sync(load, folder)
-            if found is not None:
-                break
-        return folder, found
+        """Return the baseline that is known, and where it is kept."""
+        folder = self._setup.home / "baselines" / self.ground(demand.guest, demand.snapshot)
+        return folder, self._known.get(folder.name) or await anyio.to_thread.run_sync(load, folder)
 
     async def _ready(self, plan: CheckPlan, demand: BaselineRequest, folder: Path) -> Fleet:
         """Return the servers for a plan, which stand in as many slots as will be used."""
@@ -145,9 +138,8 @@ class BaselineManager:
             inputs=folder / "inputs",
             warmth=warmth,
             steps=demand.steps,
-            depth=demand.depth,
             judge=self._judge(guest, snapshot, demand.pool),
-            choice=SelectionScope.ALL if self._setup.settings.no_select else SelectionScope.NOTICING,
+            runs_all=self._setup.settings.no_select,
             absent=self._absent(snapshot),
             files=tuple(self._setup.mirror.paths(snapshot)),
         )
@@ -240,10 +232,6 @@ class BaselineManager:
 
     def ground(self, guest: RunnerConfig, snapshot: Snapshot) -> str:
         """Name the circumstances under which candidates are judged."""
-        return self._key(guest, snapshot, PreflightDepth.CALLS)
-
-    def _key(self, guest: RunnerConfig, snapshot: Snapshot, depth: PreflightDepth) -> str:
-        """Name a baseline by everything that it depends on."""
         setup = self._setup
         return name_of(
             __version__,
@@ -254,7 +242,6 @@ class BaselineManager:
             [str(target) for target in guest.targets],
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             setup.settings.no_select,
-            depth.value,
             identity(os.environ, setup.settings.pass_env),
             key_of(setup.isolation.policy),
             guest.encoders,

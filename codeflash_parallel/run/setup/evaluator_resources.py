@@ -26,6 +26,7 @@ from codeflash_parallel.workspace.git.repository import find_repository
 from codeflash_parallel.workspace.slot_pool import SlotPool, open_pool
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
 
 #: Compiling the guest is a convenience: it is not waited for longer than this.
 _COMPILE_S = 120.0
@@ -37,11 +38,14 @@ class EvaluatorResources:
     Attributes:
         setup: what never changes.
         learner: knows baselines, and keeps their servers.
+        pinned: a snapshot that was taken earlier, and the mirror that holds it; it is evaluated instead of
+            the user's tree.
     """
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.learner = BaselineManager(setup)
+        self.pinned: tuple[Snapshot, Path] | None = None
         self._pool: SlotPool | None = None
         self._pool_of: object = None
         self._pool_stack = AsyncExitStack()
@@ -83,8 +87,11 @@ class EvaluatorResources:
             await stack.aclose()
 
     async def snapshot(self) -> Snapshot:
-        """Take a snapshot of the user's tree (or of the base that was asked for)."""
-        return await self.setup.mirror.snapshot(self.setup.snapshot_request)
+        """Return the pinned snapshot, or a new one of the user's tree (or of the base that was asked for)."""
+        if self.pinned is not None:
+            await self.setup.mirror.fetch(*self.pinned)
+            return self.pinned[0]
+        return await self.setup.mirror.snapshot(SnapshotRequest.of(self.setup.settings))
 
     async def same_snapshot(self, wanted: Snapshot, warn: Callable[[str], None]) -> Snapshot:
         """Return the snapshot that a run had. The user's tree may have changed since; then that is said.
@@ -101,7 +108,7 @@ class EvaluatorResources:
                 f"The snapshot {wanted.commit[:12]} of the run is gone, and the tree is another one now.",
                 "Evaluate again.",
             )
-        self.setup.mirror.adopt(wanted, self.setup.snapshot_request)
+        self.setup.mirror.adopt(wanted, SnapshotRequest.of(self.setup.settings))
         warn(f"The tree has changed since the run began: it goes on with snapshot {wanted.commit[:12]}.")
         return wanted
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.candidates.functions import Target
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.environment_allowlist import requested_names
 from codeflash_parallel.config.settings import Settings
@@ -24,7 +23,6 @@ from codeflash_parallel.run.setup.user_encoders import copied_encoders
 from codeflash_parallel.workspace.git.repository import Repository
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,16 +64,6 @@ class Setup:
     def pass_env(self) -> tuple[str, ...]:
         """Return the names of the variables that are passed on because they were asked for."""
         return requested_names(os.environ, self.settings.pass_env)
-
-    @property
-    def snapshot_request(self) -> SnapshotRequest:
-        """Return what snapshots are taken of."""
-        settings = self.settings
-        ignored, extra = settings.include_ignored, settings.extra_tests
-        judge = (settings.accept.partition("::")[0],) if settings.accept else ()
-        return SnapshotRequest(
-            base=settings.base, include_ignored=ignored, extra_tests=extra, protected=judge
-        )
 
     def environment(self, private: Path, number: int) -> Mapping[str, str]:
         """Return the environment of the slot of a number.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.config.settings import ComparisonMode, Settings
 from codeflash_parallel.race.plan import CostGroup, WorkKind
 from codeflash_parallel.run.race_phase.race_terms import race_plan
