@@ -72,14 +72,14 @@ MUTATIONS = (
     ),
     Mutation(
         check="tests that fail",
-        seams=(f"{CHECK}.comparison.outcome_comparison:_test_comparison",),
+        seams=(f"{CHECK}.checker:compare_tests", f"{CHECK}.assessment:compare_tests"),
         made=without(Code.TESTS_FAILED),
         attack="wrong_beside_the_target",
         gate=True,
     ),
     Mutation(
         check="tests that are missing",
-        seams=(f"{CHECK}.comparison.outcome_comparison:_test_comparison",),
+        seams=(f"{CHECK}.checker:compare_tests", f"{CHECK}.assessment:compare_tests"),
         made=without(Code.TESTS_MISSING),
         attack="skip_beside_the_target",
     ),

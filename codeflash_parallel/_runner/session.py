@@ -28,7 +28,7 @@ _MODES = {
 SPEC_VARIABLE = "CODEFLASH_PARALLEL_GUEST_SPEC"
 
 
-class RunnerFailure(Exception):  # noqa: N818 - told in a record, never raised to anybody
+class RunnerFailure(Exception):  # noqa: N818 - written as a record, never raised to users
     """The guest cannot do its work; `where` names the part."""
 
     def __init__(self, where, message):
@@ -66,7 +66,7 @@ def read_spec(path):
 
 
 def run(spec, channel, control):
-    """Do what the spec asks for and return the exit status.
+    """Run the mode of a spec and return the exit status.
 
     Args:
         control: the control descriptor in a list, or an empty one.

@@ -42,7 +42,7 @@ class Fleet:
 
     Attributes:
         launcher: starts and follows them.
-        plan: how candidates are checked; its baseline is a draft while the preflight goes on.
+        plan: how candidates are checked; its baseline is a draft during the preflight.
         unfit: why a point cannot be used in any slot, by mode and point.
         is_complete: the baseline is no draft any more.
         count: `servers` that were started, `restarts`, and `forks` of servers that are closed.
@@ -53,7 +53,7 @@ class Fleet:
         self.plan = plan
         self.unfit: dict[Key, str] = {}
         self.count: Counter[str] = Counter()
-        # Whoever compares values compares servers by more, too.
+        # Servers are verified by values, too, where candidates are.
         compared = "values" if plan.compare_values else "outcomes"
         self._answers = ForkPointStore(folder / f"serving-{compared}.json")
         self.is_complete = False
@@ -85,7 +85,7 @@ class Fleet:
         known = await anyio.to_thread.run_sync(self._answers.read)
         self.unfit |= {key: why for key, why in known.items() if why}
 
-    # --- what slots ask --------------------------------------------------------------------------------
+    # --- for slots --------------------------------------------------------------------------------
 
     @property
     def off(self) -> str:
@@ -107,7 +107,7 @@ class Fleet:
 
     @property
     def start_s(self) -> float:
-        """How long the way to a point may take."""
+        """Seconds that the way to a point may take."""
         return _START_S + _START_FACTOR * self.plan.baseline.wall_ns / 1e9
 
     def obstacle(self, key: Key) -> str:
@@ -139,7 +139,7 @@ class Fleet:
         self._answers.note(key, why)
 
     async def verify(self, servers: SlotServers, key: Key) -> bool:
-        """Compare a point with the baseline, unless somebody has or does; say whether anything was run."""
+        """Compare a point with the baseline, unless that is done already; say whether anything was run."""
         server = servers.at(key)
         known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
         if not self.is_complete or known or server is None:
@@ -162,7 +162,7 @@ class Fleet:
         """Names of traces that the baseline does not repeat in some fork: no candidate is asked for them."""
         return self._answers.unkept
 
-    # --- what the engine asks --------------------------------------------------------------------------
+    # --- for the run --------------------------------------------------------------------------
 
     async def prepare(self, slot: Slot) -> SlotServers | None:
         """Make a slot's servers ready; the slot is held and clean. `None`: there are none.
@@ -216,7 +216,7 @@ class Fleet:
         """Run the tests on edits that make them fail, in a fork; say whether one does.
 
         Args:
-            slot: held and clean; discarding it is left to who holds it.
+            slot: held and clean; the caller discards it.
             edits: of the targets' files.
         """
         servers = None if self._is_long else await self.prepare(slot)
@@ -282,7 +282,7 @@ def _files(plan: CheckPlan) -> tuple[str, ...]:
 
 
 class ForkPointStore:
-    """What is known of the points of one baseline, kept beside it: empty where all is well, else why not.
+    """Findings about the fork points of one baseline, kept beside it.
 
     Attributes:
         unkept: as in `check.comparison.call_comparison.ComparisonRules`.
@@ -295,7 +295,7 @@ class ForkPointStore:
         self.unkept: frozenset[str] = frozenset()
 
     def of(self, key: Key) -> str | None:
-        """Return why a point cannot be used, empty where it can; `None`: nobody has looked."""
+        """Return why a point cannot be used, empty where it can; `None`: it is not known."""
         return self._known.get(key)
 
     def note(self, key: Key, why: str, unkept: frozenset[str] = frozenset()) -> None:
@@ -335,7 +335,7 @@ SlotsFor = Callable[[Baseline], int]
 
 
 class ServerWarmup:
-    """Warms the slots of a pool up while a preflight goes on (`warmth.Warmth`)."""
+    """Starts servers in the slots of a pool during a preflight."""
 
     def __init__(
         self, fleet_for: FleetFor, slots_for: SlotsFor, pool: SlotPool, group: TaskGroup, *, spare: int

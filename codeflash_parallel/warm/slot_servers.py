@@ -161,7 +161,7 @@ class SlotServers:
 
     @property
     def forks(self) -> int:
-        """How many checks the servers that stand have been forked for."""
+        """Number of checks that the standing servers have forked."""
         return sum(standing.server.forks for standing in self._standing.values())
 
     @property

@@ -66,7 +66,7 @@ class WarmServer:
     async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
         """Run one check in a fork; one at a time.
 
-        Cancelling kills the fork's whole tree before the cancellation goes on; the server stays usable.
+        Cancelling kills the fork's whole tree first; the server stays usable.
 
         Args:
             spec_path: a complete spec on disk (`process.guest.write_spec`).
@@ -83,12 +83,12 @@ class WarmServer:
                 connection = self._launcher.reserve(limits, self._generation + 1)
                 begin = partial(self._fork, gate, str(spec_path), "")
                 ended = await self._launcher.follow(connection, begin)
-                if not gate.is_passed():  # killed by somebody else before its first step
+                if not gate.is_passed():  # killed before its first step, not by us
                     raise _gone(await self._channel.close(), ProtocolError(_NO_FIRST_STEP))
             return ended
 
     async def advance(self, until: str, deadline_s: float, spec_path: Path | None = None) -> WarmServer:
-        """Fork a template that goes on to a later point.
+        """Fork a template for a later point.
 
         Args:
             until: that point.

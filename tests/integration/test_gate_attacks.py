@@ -299,7 +299,7 @@ FAILURES = {
     "done": """
 import sys
 def total(values):
-    sys.modules["_codeflash_guest.imports.import_guard"].__dict__.pop("_modules", None)
+    sys.modules["_codeflash_guest.imports.import_guard"].ImportGuard.audit = None
     return "wrong"
 """,
 }

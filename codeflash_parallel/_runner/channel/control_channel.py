@@ -88,7 +88,7 @@ class ArmControl:
             while line:
                 line = line[os.write(self._fd, line) :]
         except (BrokenPipeError, ConnectionResetError):
-            return  # nobody is there any more; the next `receive` says so
+            return  # the evaluator is gone; the next `receive` says so
 
     def announce(self, line):
         """Write a line made beforehand, and wait until it was seen."""

@@ -57,7 +57,7 @@ def run(spec, channel, control):
 
 
 def _fork(order):
-    """Fork, and wait until the fork has left our session: whoever ends us must not find it here."""
+    """Fork, and wait until the fork has left our session: a signal to that must not reach it."""
     left, leaving = os.pipe()
     pid = process_fork.fork_twice()
     if pid == 0:
@@ -71,7 +71,7 @@ def _fork(order):
 
 
 def _leave(order):
-    """Be the head of an own session; a fork that cannot must not go on as a second server."""
+    """Start a session; a fork that cannot must not continue as a second server."""
     try:
         process_fork.detach(order["marker"], order["tag"])
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def _leave(order):
 
 
 def _become(order, descriptors, channel, parent):
-    """Be the process that an order asks for; a fork that is not let go on ends."""
+    """Become the process of an order; a fork whose gate closes ends."""
     if len(descriptors) != _DESCRIPTORS:
         os._exit(0)
     stdout, stderr, records, go, control = descriptors

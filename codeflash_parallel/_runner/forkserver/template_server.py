@@ -1,8 +1,8 @@
 """A template: a guest that stops at a fork point and forks a check for each order of the evaluator.
 
-Theory of operation. The guest does its ordinary work, `tests` or `replay`, and asks here at every import of
-its project and after the collection whether it has reached its point. There `TemplateServer.stop` tells the
-evaluator, and hands its orders on to forks. It returns only in these: each continues as if nothing had
+Theory of operation. The guest does its ordinary work, `tests` or `replay`, and calls this module at every
+import of its project and after the collection. At its point `TemplateServer.stop` tells the evaluator, and
+hands its orders on to forks. It returns only in these: each continues as if nothing had
 happened, with the spec, the pipes and the name of its own. A fork may be told to stop at a later point as the
 next template. A fork takes as long as many a check's tests, so the next one is made while a check runs; it
 waits for its order, and answers it.
@@ -224,7 +224,7 @@ class TemplateServer:
         return ""
 
     def _become(self, order):
-        """Become the process that an order asks for, or end."""
+        """Become the process of an order, or end."""
         process_fork.detach(order["marker"], order.get("tag", 0))
         stdout, stderr, records, go, *control = order["descriptors"]
         if os.read(go, 1) != b"g":

@@ -1,4 +1,4 @@
-"""Where modules come from: the slot and never the user's checkout, and from source where it counts.
+"""Import modules from the slot and never from the user's checkout, and from source where it counts.
 
 `install` makes an editable installation point into the slot, puts a guard in front of all finders, and
 gives proven modules a loader that compiles their source and says which bytes those were.
@@ -53,7 +53,7 @@ def _install(spec, channel):
 
 
 class ImportGuard:
-    """The first finder: asks all others, and lets nothing through that lies in the user's checkout."""
+    """The first finder: calls all others, and lets nothing through that lies in the user's checkout."""
 
     def __init__(self, spec, places, channel):
         self.spec = spec
@@ -67,7 +67,7 @@ class ImportGuard:
         self._audited = frozenset()
 
     def stay_first(self):
-        """Go back to the front when somebody else went there."""
+        """Go back to the front of the finders."""
         if sys.meta_path[0] is not self:
             sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if finder is not self)]
 

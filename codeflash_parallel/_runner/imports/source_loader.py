@@ -48,7 +48,7 @@ class VerifiedSourceLoader(importlib.machinery.SourceFileLoader):
 
 
 class VerifiedSources:
-    """What proving loaders share: the slot's proven paths, the targets in them, and where records go.
+    """The proven paths of a slot, the instrumentation of their modules, and the channel of their records.
 
     Attributes:
         instrument: puts hooks into the targets' modules; None: they are compiled as they are.

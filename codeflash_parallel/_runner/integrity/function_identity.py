@@ -77,7 +77,7 @@ class FunctionIdentities:
 
 
 def own_parts():
-    """Take the functions of the guest and of the modules that it asks; the project is not loaded yet."""
+    """Take the functions of the guest and of the modules that it uses; the project is not loaded yet."""
     parts = FunctionIdentities()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == PACKAGE:

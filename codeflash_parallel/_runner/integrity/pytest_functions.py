@@ -28,7 +28,7 @@ _CENTRAL = {
     "pluggy._execution": ("",),
     "unittest.case": ("_Outcome",),
 }
-#: What the runner asks of every test: one that has its own is not run as others are.
+#: Attributes that the runner uses of every test: one that has its own is not run as others are.
 _OF_ITEMS = frozenset({"runtest", "setup", "teardown", "ihook", "listchain"})
 #: How much of a name is told.
 _LONGEST = 200

@@ -1,4 +1,4 @@
-"""Where paths belong: to the slot, to the user's checkout, or to the interpreter's environment."""
+"""Paths of the slot, of the user's checkout, and of the interpreter's environment."""
 
 import os
 import site
@@ -8,7 +8,7 @@ from os.path import normpath
 
 
 class PathLocations:
-    """Tells paths of the user's checkout from all others, and what they are called in the slot.
+    """Maps paths of the user's checkout to the slot.
 
     What the interpreter needs (its prefixes and site-packages) is never the user's checkout, even when a
     virtual environment lies inside it.

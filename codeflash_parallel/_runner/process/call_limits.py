@@ -1,4 +1,4 @@
-"""What one call with a derived input may use: CPU time, and memory of the process that tries inputs out."""
+"""Limits of one call with a derived input: CPU time, and memory of the process that tries inputs out."""
 
 import contextlib
 import resource
@@ -56,7 +56,7 @@ def _raise(_number, _frame):
 
 
 def limit_memory(more_bytes):
-    """Let the process have so much more memory than now; what asks for more gets a `MemoryError`."""
+    """Limit the process to so much more memory than now; beyond that there is a `MemoryError`."""
     with open("/proc/self/status") as file:
         sizes = [line.split()[1] for line in file if line.startswith("VmData:")]
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

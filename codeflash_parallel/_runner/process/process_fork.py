@@ -141,7 +141,7 @@ def connect(streams):
 
 def _successor(streams, number):
     found = identity(number)
-    # stdout and stderr may be one pipe: then the numbers tell who is who, and the copies go to stdout.
+    # stdout and stderr may be one pipe: then the numbers tell them apart, and the copies go to stdout.
     for first, old, new in streams:
         if number == first and found == old:
             return new

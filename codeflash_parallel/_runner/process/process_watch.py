@@ -28,8 +28,8 @@ STARTS = frozenset(
     }
 )
 
-#: Programs that libraries ask about the machine while they are imported (`ctypes.util`, `platform`, with them
-#: trio and many others); none of them runs code of the project.
+#: Programs that tell libraries about the machine while these are imported (`ctypes.util`, `platform`, with
+#: them trio and many others); none of them runs code of the project.
 _TOOLS = frozenset(
     {"ldconfig", "ld", "gcc", "cc", "objdump", "uname", "file", "nproc", "lscpu", "lsb_release"}
 )

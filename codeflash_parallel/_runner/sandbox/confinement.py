@@ -8,9 +8,8 @@ For callers, inside the guest
     in the private folder (its spec, its secrets): at `sandbox` that folder is a new, empty one afterwards,
     with the spec's file in it. **At `sandbox` the process that returns is another one**: process 2 of a
     new process namespace. The caller has become its *waiter*, which ends with the same status or by the same
-    signal; between them stands the namespace's init (`namespaces`). Whoever must not be told of these forks
-    (`os.register_at_fork`) takes care of that, as `records.Channel.through_forks` does. Descriptors are
-    inherited by the guest; waiter and init close theirs.
+    signal; between them stands the namespace's init (`namespaces`). Descriptors are inherited by the guest;
+    waiter and init close theirs.
 ``confine_and_tell(spec, channel)``
     The same for a guest that has its records' channel: they go on, and say how long it took.
 ``confine_template(spec)``
@@ -29,7 +28,7 @@ The policy (`result.isolation_policy.IsolationPolicy.as_spec`) is plain JSON::
 `hidden` is never readable (the checkout, secrets), `cache` is ours: of it a check sees its own tree,
 its private folder, the guest's modules and the inputs that its spec names. A limit of 0 is none.
 
-Raises `ConfinementError`, never anything else: whoever sees it ends without running the project's code.
+Raises `ConfinementError`, never anything else: the process then ends without running the project's code.
 """
 
 import contextlib
@@ -56,7 +55,7 @@ _DISK_BYTES, _MOST_FILES = 1 << 30, 1 << 18
 
 
 class ConfinementError(Exception):
-    """This process cannot be confined as it was asked for; the message says by whom that was refused."""
+    """This process cannot be confined; the message names the refused call."""
 
     where = "isolation"
 
@@ -115,7 +114,7 @@ def _refusals(policy):
 
 
 def limit(limits):
-    """Set resource limits, never above what is allowed already, and let nobody leave a core."""
+    """Set resource limits, never above what is allowed already, and forbid core files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, number in (
         ("file_bytes", resource.RLIMIT_FSIZE),
@@ -150,7 +149,7 @@ def _confine_template(spec, policy):
         view = mount_view.MountView(*_room(policy))
         view.cover(policy["hidden"])
         view.keep(_environment(spec))
-        # Whoever enters another user namespace writes down there who he is.
+        # A process that enters another user namespace writes its user's number there.
         view.keep(["/proc", policy["cache"], spec["root"], spec["private"], spec["guest"]], writable=True)
         view.keep(policy["writable"], writable=True)
         for folder in _SHARED:
@@ -250,7 +249,7 @@ def _is_under(path, folders):
 
 
 def _may_connect(policy):
-    """Say whether Landlock is to allow TCP: inside a network namespace there is nobody to connect to."""
+    """Say whether Landlock is to allow TCP: a network namespace has no other machine to connect to."""
     return policy["network"] or policy["level"] == SANDBOX
 
 

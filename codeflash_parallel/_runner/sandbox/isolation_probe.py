@@ -11,7 +11,7 @@ import sys
 
 
 def main(path):
-    """Try the level that a spec asks for."""
+    """Try the level of a spec."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sys.path[0] = folder
     from _codeflash_guest.sandbox import confinement

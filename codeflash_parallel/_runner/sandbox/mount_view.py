@@ -1,8 +1,8 @@
 """The file system that a confined process sees: read-only, with what is hidden covered by empty folders.
 
-Everything happens in mount namespaces of our own: nobody outside sees any of it, and it goes with the last
-process. Covering a folder that holds something needed works in two steps: a copy of the needed mounts is
-taken before, and put back, at the same path, into the empty folder that covers them.
+Everything happens in mount namespaces of our own: it is not seen outside, and goes with the last process.
+Covering a folder that holds something needed works in two steps: the needed mounts are copied before, and put
+back, at the same path, into the empty folder that covers them.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _COVER = "mode=0755,size=64k,nr_inodes=512"
 
 
 class MountView:
-    """What is going to be seen at which path.
+    """The paths of the file system to be seen, covered or renewed.
 
     Args:
         disk_bytes: what all folders of a moment hold together; 0: no limit of ours.
@@ -36,7 +36,7 @@ class MountView:
         self._covered.update(path for path in paths if os.path.lexists(path))
 
     def renew(self, path, mode):
-        """Have an empty folder at a path, in which files can be made that nobody else ever sees."""
+        """Have an empty folder at a path, whose files are not seen outside."""
         if os.path.isdir(path):
             self._fresh[path] = mode
 
@@ -126,7 +126,7 @@ def _close_root():
 
 
 def _devices(nodes):
-    """Make a /dev with what any program may use, and shared memory that nobody shares."""
+    """Make a /dev with what any program may use, and with shared memory of its own."""
     syscalls.mount("none", "/dev", "tmpfs", _FLAGS & ~syscalls.MS_NODEV, "mode=0755,size=64k,nr_inodes=128")
     for name, number in nodes.items():
         os.close(os.open("/dev/" + name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))

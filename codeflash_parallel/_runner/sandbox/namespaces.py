@@ -3,11 +3,11 @@
 Three processes take the place of one::
 
     waiter   outside; the launcher's child. Passes on how the guest ends, by ending alike.
-    init     process 1 of the new process namespace: when it ends, the kernel kills everybody in there.
+    init     process 1 of the new process namespace: when it ends, the kernel kills all others in there.
     guest    process 2; the only one in which code of the project runs.
 
-The init lives as long as anybody in its namespace does, so that whoever watches from outside sees who is
-left when the guest has ended; the waiter has ended with the guest by then, and the init is the launcher's.
+The init lives as long as any process in its namespace does, so that processes left behind by the guest can be
+seen from outside; the waiter has ended with the guest by then, and the init is the launcher's child.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ import struct
 
 from . import syscalls
 
-#: What the init tells the waiter: how the guest ended, as `wait` says it, and whether nobody else is left.
+#: Message of the init to the waiter: the guest's wait status, and whether no other process is left.
 _NEWS = struct.Struct("i?")
 #: The descriptors that waiter and init have: the pipe between them; the init's of waiter and launcher.
 _KEPT = 3
@@ -38,7 +38,7 @@ _fork, _waitpid, _exit = os.fork, os.waitpid, os._exit
 
 
 def leave(flags):
-    """Enter new namespaces, a user namespace among them in which this user is who it was.
+    """Enter new namespaces, a user namespace among them in which this user keeps its number.
 
     Args:
         flags: of the namespaces besides; a process namespace is that of the children.
@@ -120,7 +120,7 @@ def _wait_outside(init, hearing, highest):
         (hearing,) = _only([hearing], highest)
         syscalls.be_called(WAITER)
         news = _read(hearing)
-        if len(news) < _NEWS.size:  # somebody has killed the init, and with it everybody
+        if len(news) < _NEWS.size:  # the init was killed, and with it all others
             _end_like(_waitpid(init, 0)[1])
         status, is_empty = _NEWS.unpack(news)
         if is_empty:
@@ -152,7 +152,7 @@ def _end_like(status):
 
 
 def _reap_inside(guest, kept, highest):
-    """Reap whoever ends, tell of the guest, and end with the last one; never returns."""
+    """Reap processes, tell of the guest, and end with the last one; never returns."""
     try:
         telling, *watched = _only(kept, highest)
         syscalls.be_called(INIT)
@@ -172,7 +172,7 @@ def _tell(telling, status, watched):
     After it the launcher is our parent; the death signal has to be the one that comes with *its* end. (The
     end of a pipe would be too early: the kernel closes files before it tells the children.)
     """
-    is_empty = _is_nobody_left()
+    is_empty = _is_empty()
     if not is_empty:
         syscalls.die_with_parent(0)
     os.write(telling, _NEWS.pack(status, is_empty))
@@ -186,8 +186,8 @@ def _tell(telling, status, watched):
             _exit(_FAILED)
 
 
-def _is_nobody_left():
-    """Reap who has ended; say whether anybody lives."""
+def _is_empty():
+    """Reap processes that have ended; say whether none is left."""
     try:
         while _waitpid(-1, os.WNOHANG)[0]:
             continue
@@ -199,7 +199,7 @@ def _is_nobody_left():
 def _only(numbers, highest):
     """Close all descriptors but some, and return what these are called now.
 
-    Whoever waits for the end of a pipe waits for the guest alone.
+    A pipe to the guest must end with the guest.
     """
     copies = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, highest) for number in numbers]
     kept = range(_KEPT, _KEPT + len(copies))

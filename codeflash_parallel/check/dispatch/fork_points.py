@@ -24,7 +24,7 @@ _RUN_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
 
 
 class ForkPoint(StrEnum):
-    """Where a check begins."""
+    """A place where a check begins."""
 
     #: After collection; the fork gives the functions of the targets' files the candidate's code.
     COLLECTED = "collected"

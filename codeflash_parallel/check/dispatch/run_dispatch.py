@@ -82,7 +82,7 @@ class ServedRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunPlace:
-    """Where runs of one check are made.
+    """The place of the runs of one check.
 
     Attributes:
         servers: of the slot, for this selection of tests; `None`: every run gets a new process.

@@ -45,7 +45,7 @@ def _sum(report: RunnerReport, names: Iterable[str]) -> int:
 
 
 def _split(whole_ns: int, parts: Mapping[str, int], rest: str) -> Counter[str]:
-    """Give every part what it asks for, as long as there is any; the rest has a name."""
+    """Give every part its time, as long as there is any left; the rest has a name."""
     steps: Counter[str] = Counter()
     left = whole_ns
     for name, wanted in parts.items():
@@ -57,7 +57,7 @@ def _split(whole_ns: int, parts: Mapping[str, int], rest: str) -> Counter[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessUsage:
-    """What the processes of a check have used.
+    """Resources that the processes of a check have used.
 
     Attributes:
         cpu_ns, wall_ns: from start to end, of one after the other.
