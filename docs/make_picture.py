@@ -15,7 +15,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from codeflash_parallel.report.terminal.console import Detail, print_report
-from codeflash_parallel.run.store.stored_result import stored_result
+from codeflash_parallel.run.run_folder import stored_result
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -21,8 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, output: Output) -> int:
     """Apply the winner, or the candidate that is named; all of its files or none."""
     from codeflash_parallel.report.safe_text import one_line
-    from codeflash_parallel.run.store.run_folder import load_document, load_edits
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import load_document, load_edits, stored_result
     from codeflash_parallel.workspace.apply.tree_writer import write_edits
 
     places = find_places(args)

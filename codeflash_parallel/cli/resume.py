@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Go on with a run and report; return the exit code of its result. A finished one is only reported."""
-    from codeflash_parallel.run.store.run_state import read_state
+    from codeflash_parallel.run.run_state import read_state
 
     with handling_signals(output) as interrupts:
         places = find_places(args)
@@ -56,8 +56,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _finished(run_dir: Path) -> RunResult:
-    from codeflash_parallel.run.store.run_folder import load_document
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import load_document, stored_result
 
     sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
     return stored_result(load_document(run_dir))
@@ -68,7 +67,7 @@ def _resumed(
 ) -> RunResult:
     from codeflash_parallel.cli.run_support.event_loop import EvaluationRequest, drive
     from codeflash_parallel.cli.run_support.providers import named
-    from codeflash_parallel.run.run_resumption import stored_run
+    from codeflash_parallel.run.evaluator import stored_run
 
     changed = {name: value for name, value in vars(args).items() if name in CHANGEABLE}
     stored = stored_run(run_id, places.repository.root, cache_dir=os.fspath(places.cache), **changed)

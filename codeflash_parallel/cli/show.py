@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Show a run: first differing calls, failing tests' messages, commands that reproduce them."""
-    from codeflash_parallel.run.store.run_folder import load_document
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import load_document, stored_result
 
     result = stored_result(load_document(find_places(args).begun_run_dir(args.run_name)))
     if args.candidate:

@@ -10,8 +10,8 @@ from codeflash_parallel.result.candidate.candidate_model import Submission, Unap
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Workspace
-from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.run.target_functions import derived_targets, named_targets
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot

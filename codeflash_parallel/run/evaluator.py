@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.settings import Executor, Settings
-from codeflash_parallel.config.settings_json import changed_settings
+from codeflash_parallel.config.settings_json import FREE, changed_settings, settings_of
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Event, Observer
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.run.fault_conversion import disk_faults, ungrouped
 from codeflash_parallel.run.pipeline import Run, new_run_id
-from codeflash_parallel.run.providers.providers import Providers
-from codeflash_parallel.run.results.result_stream import ResultStream
+from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.state.fault_conversion import disk_faults, ungrouped
-from codeflash_parallel.run.state.race_mode import RaceMode
-from codeflash_parallel.run.store.run_state import RunState, begun_run, resumed_run
+from codeflash_parallel.workspace.git.repository import find_repository
 
 _State = TypeVar("_State")
 Candidates = Iterable[Submission] | AsyncIterable[Submission]
@@ -300,3 +301,91 @@ def evaluate(
             )
 
     return anyio.run(main, backend=backend)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRun:
+    """A run that can be gone on with.
+
+    Attributes:
+        project: folder in the user's repository that it was begun for.
+        settings: those of the run, with the cache that it lies in.
+    """
+
+    run_id: str
+    project: Path
+    settings: Settings
+
+
+def stored_run(
+    run_id: str, repository: Path | str = ".", *, cache_dir: str = "", **changed: object
+) -> StoredRun:
+    """Return what a run was asked for, so that an `Evaluator` with its settings can go on with it.
+
+    Args:
+        run_id: the whole id.
+        repository: a path inside the user's repository.
+        cache_dir: where the run is kept; empty: the user's cache directory.
+        changed: settings that shall be others now; only those that change no verdict.
+
+    Raises:
+        UsageError: not a repository, no such run, or `OTHER_SETTINGS`.
+        EnvironmentFault: its files cannot be read.
+    """
+    other = sorted(changed.keys() - set(FREE))
+    if other:
+        raise UsageError("OTHER_SETTINGS", f"A run that goes on keeps its {', '.join(other)}.")
+    cache, found = cache_root(Settings(cache_dir=cache_dir)), find_repository(Path(repository))
+    run_dir = cache / found.key / "runs" / run_id
+    if not run_id or not run_dir.is_dir():
+        raise UsageError("NO_SUCH_RUN", f"There is no run {run_id!r} of this repository.", "See `list`.")
+    request = read_state(run_dir).request
+    settings = settings_of(request.settings, **{**changed, "cache_dir": str(cache)})
+    return StoredRun(run_id=run_id, project=found.root / request.project, settings=settings)
+
+
+def resume(
+    run_id: str,
+    repository: Path | str = ".",
+    *,
+    cache_dir: str = "",
+    repairer: Repairer | None = None,
+    refiner: Refiner | None = None,
+    observers: Sequence[Observer] = (),
+    backend: str = "asyncio",
+) -> RunResult:
+    """Go on with a run from synchronous code: `Evaluator.resume` under an event loop of its own.
+
+    Args:
+        run_id, repository, cache_dir: see `stored_run`.
+        repairer, refiner, observers: as in `evaluate`; commands that the run had are found again.
+
+    Raises:
+        UsageError, EnvironmentFault: it cannot be gone on with; see `Evaluator.resume`.
+
+    .. versionadded:: 0.1.0
+    """
+    stored = stored_run(run_id, repository, cache_dir=cache_dir)
+
+    async def main() -> RunResult:
+        async with Evaluator(stored.project, stored.settings) as evaluator:
+            return await evaluator.resume(run_id, repairer=repairer, refiner=refiner, observers=observers)
+
+    return anyio.run(main, backend=backend)
+
+
+@dataclass(slots=True)
+class ResultStream:
+    """Results as they come; `run` is the whole once the stream is exhausted."""
+
+    _results: MemoryObjectReceiveStream[CandidateResult]
+    run: RunResult | None = None
+
+    def __aiter__(self) -> AsyncIterator[CandidateResult]:
+        return self
+
+    async def __anext__(self) -> CandidateResult:
+        try:
+            return await self._results.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None

@@ -20,28 +20,26 @@ from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
-from codeflash_parallel.run.intake.candidate_sources import Entries, entered, entering
-from codeflash_parallel.run.providers.provider_requests import open_providing
-from codeflash_parallel.run.providers.providers import Providers, command_of
+from codeflash_parallel.run import result_builder
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.provider_requests import open_providing
+from codeflash_parallel.run.providers import Providers, command_of
 from codeflash_parallel.run.race_phase.ranking_policy_loader import load_policy
-from codeflash_parallel.run.results import result_builder
-from codeflash_parallel.run.results.run_findings import RunFindings
-from codeflash_parallel.run.run_preparation import PreparedRun, RunPreparation
+from codeflash_parallel.run.run_context import EventAnnouncer, RunFindings
+from codeflash_parallel.run.run_folder import save_run
+from codeflash_parallel.run.run_preparation import Entries, PreparedRun, RunPreparation, entered, entering
 from codeflash_parallel.run.run_stages import RunStages
-from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.race_mode import RaceMode
-from codeflash_parallel.run.state.run_context import EventAnnouncer
-from codeflash_parallel.run.store.run_folder import save_run
-from codeflash_parallel.run.store.run_state import (
+from codeflash_parallel.run.run_state import (
     SCHEMA,
     Ending,
+    RaceMode,
     RunEnd,
     RunRequest,
     write_end,
     write_request,
 )
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind
+from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.run.step_cache import StepCache, StepKind
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
 

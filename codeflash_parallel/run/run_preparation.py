@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
+from itertools import chain, count, islice
+from pathlib import Path
 
 import anyio
 
 from codeflash_parallel.baseline.preflight.preflight import PreflightDepth
 from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
 from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.intake.candidate_sources import Entries, peek
-from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
-from codeflash_parallel.run.intake.target_names import must_have_named
-from codeflash_parallel.run.results.run_findings import RunFindings
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    Submission,
+    Unappliable,
+)
+from codeflash_parallel.result.codec import to_plain
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.run_context import RunContext, RunFindings
 from codeflash_parallel.run.setup.baseline_manager import BaselineRequest
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind
+from codeflash_parallel.run.step_cache import StepCache, StepKind
+from codeflash_parallel.run.target_functions import derived_targets, must_have_named, named_targets
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.workspace.git.git_client import load_reader
 from codeflash_parallel.workspace.slot_pool import SlotPool
+from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
+from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 
@@ -198,3 +206,114 @@ class RunPreparation:
             quiet=setup.quiet,
             steps=self._steps,
         )
+
+
+_Made = Candidate | Unappliable
+
+
+class CandidatePreparer:
+    """Makes candidates of one run's submissions.
+
+    Args:
+        cache: holds what submissions have become; a ref may name something else by now.
+    """
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        snapshot: Snapshot,
+        targets: Sequence[Target],
+        interpreter: Path,
+        cache: StepCache,
+    ) -> None:
+        self._cache = cache
+        self._mirror, self._snapshot = mirror, snapshot
+        self._targets, self._interpreter = targets, interpreter
+        self._made: dict[CandidateId, Candidate | Unappliable] = {}
+        #: Of the candidates that are made here.
+        self.changes = Changes(targets, partial(mirror.read, snapshot))
+
+    async def ahead(self, entries: Iterable[CandidateEntry]) -> None:
+        """Make candidates that will be asked for; nobody is told yet. Cancelling keeps what is made.
+
+        Raises:
+            EnvironmentFault: the mirror or its disk.
+        """
+        for entry in entries:
+            await self.candidate(entry)
+
+    async def candidate(self, entry: CandidateEntry) -> Candidate | Unappliable:
+        """Return the candidate of a submission, or why it cannot be one.
+
+        Raises:
+            EnvironmentFault: the mirror or its disk.
+        """
+        if entry.id not in self._made:
+            self._made[entry.id] = await self._make(entry)
+        return self._made[entry.id]
+
+    async def _make(self, entry: CandidateEntry) -> Candidate | Unappliable:
+        submission = entry.submission
+        key = to_plain(submission)
+        made: Candidate | Unappliable | None = self._cache.get(_Made, StepKind.PREPARED, key)
+        if made is None:
+            made = await materialise(
+                self._mirror, self._snapshot, submission, self._targets, interpreter=self._interpreter
+            )
+            self._cache.put(_Made, made, StepKind.PREPARED, key)
+        if isinstance(made, Candidate):
+            self.changes.look_at(made)
+        return made
+
+
+Entries = AsyncIterable[CandidateEntry] | Iterable[CandidateEntry]
+
+
+Enter = Callable[[Submission], CandidateEntry]
+
+
+async def entering(
+    enter: Enter, source: AsyncIterable[Submission], at_end: Callable[[], None]
+) -> AsyncIterator[CandidateEntry]:
+    """Enter submissions as they come, and tell when there are no more."""
+    async for submission in source:
+        yield enter(submission)
+    at_end()
+
+
+def entered(
+    enter: Enter, source: Iterable[Submission], at_end: Callable[[], None]
+) -> Iterator[CandidateEntry]:
+    """Enter submissions as they are asked for, and tell when there are no more."""
+    for submission in source:
+        yield enter(submission)
+    at_end()
+
+
+async def peek(source: Entries) -> tuple[Sequence[CandidateEntry], Entries]:
+    """Return what is there; of a source that is still producing, the first, and put it back in front."""
+    if isinstance(source, Sequence):
+        return source, source
+    if isinstance(source, AsyncIterable):
+        iterator = aiter(source)
+        first = [entry async for entry in _at_most_one(iterator)]
+        return first, _chained(first, iterator)
+    plain = iter(source)
+    first = list(islice(plain, 1))
+    return first, chain(first, plain)
+
+
+async def _at_most_one(iterator: AsyncIterator[CandidateEntry]) -> AsyncIterator[CandidateEntry]:
+    try:
+        yield await anext(iterator)
+    except StopAsyncIteration:
+        return
+
+
+async def _chained(
+    first: Iterable[CandidateEntry], rest: AsyncIterator[CandidateEntry]
+) -> AsyncIterator[CandidateEntry]:
+    for entry in first:
+        yield entry
+    async for entry in rest:
+        yield entry

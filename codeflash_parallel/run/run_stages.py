@@ -15,16 +15,14 @@ from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinato
 from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
 from codeflash_parallel.run.check_phase.target_callers import Callers
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.intake.candidate_sources import Entries
-from codeflash_parallel.run.providers.provider_requests import ProviderRequests
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.provider_requests import ProviderRequests
 from codeflash_parallel.run.race_phase.race_coordinator import hold_race
-from codeflash_parallel.run.race_phase.race_terms import race_terms
-from codeflash_parallel.run.race_phase.workload import Workload, choose_workload, with_twins, without_callers
-from codeflash_parallel.run.results.run_findings import RunFindings
+from codeflash_parallel.run.race_phase.workload import Workload, race_terms
+from codeflash_parallel.run.race_phase.workload_choice import choose_workload, with_twins, without_callers
+from codeflash_parallel.run.run_context import RunContext, RunFindings
+from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries
 from codeflash_parallel.run.setup.baseline_manager import BaselineManager
-from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.run_context import RunContext
 
 
 class RunStages:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.run.setup.user_encoders import copied_encoders
+from codeflash_parallel.run.setup.project_interpreter import copied_encoders
 
 
 @pytest.fixture

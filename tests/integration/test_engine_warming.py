@@ -17,10 +17,10 @@ from codeflash_parallel.check.session.runner_session import RunnerSession, run_g
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, Unappliable
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.run.intake import candidate_preparation
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.state.ledger import Ledger
-from codeflash_parallel.run.store.step_cache import StepCache
+from codeflash_parallel.run import run_preparation
+from codeflash_parallel.run.ledger import Ledger
+from codeflash_parallel.run.run_preparation import CandidatePreparer
+from codeflash_parallel.run.step_cache import StepCache
 from codeflash_parallel.warm import server_fleet
 
 pytestmark = pytest.mark.engine
@@ -183,7 +183,7 @@ async def test_a_draft_that_was_made_ahead_is_not_made_again(
         made.append(submission.id)
         return Unappliable(code=Code.DOES_NOT_APPLY.value, reason="")
 
-    monkeypatch.setattr(candidate_preparation, "materialise", materialise)
+    monkeypatch.setattr(run_preparation, "materialise", materialise)
     tell: Callable[[object], None] = lambda _event: None  # noqa: E731
     ledger = Ledger("run", tell)
     entries = [ledger.add(candidate("a", RIGHT)), ledger.add(candidate("b", WRONG))]

@@ -29,8 +29,7 @@ from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.race_phase.race_terms import race_plan
-from codeflash_parallel.run.race_phase.workload import Workload
+from codeflash_parallel.run.race_phase.workload import Workload, race_plan
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 #: Id of the candidate, whose code is the baseline's.

@@ -67,7 +67,7 @@ def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool
 
 
 def _run_result(job: Job) -> RunResult:
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import stored_result
 
     return stored_result(dict(result_of(job)["document"]))
 

@@ -99,7 +99,7 @@ def _evaluated(
 ) -> RunResult:
     from codeflash_parallel.cli.run_support.event_loop import EvaluationRequest, drive
     from codeflash_parallel.cli.run_support.providers import provided
-    from codeflash_parallel.run.state.race_mode import RaceMode
+    from codeflash_parallel.run.run_state import RaceMode
 
     providers = provided(args, settings)
     plan = EvaluationRequest(

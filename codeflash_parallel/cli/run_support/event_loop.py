@@ -17,7 +17,7 @@ from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Event, Observer, RunStarted
 from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.state.race_mode import RaceMode
+from codeflash_parallel.run.run_state import RaceMode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.run.providers.providers import Providers
+from codeflash_parallel.run.providers import Providers
 
 
 def provided(args: argparse.Namespace, settings: Settings) -> Providers:

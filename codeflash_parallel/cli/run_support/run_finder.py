@@ -27,7 +27,7 @@ class RunFinder:
         Raises:
             UsageError: there is none, or several.
         """
-        from codeflash_parallel.run.store.run_folder import LastRun, find_run
+        from codeflash_parallel.run.run_folder import LastRun, find_run
 
         return find_run(self.cache, self.repository.root, name, LastRun.WITH_RESULT)
 
@@ -37,13 +37,13 @@ class RunFinder:
         Raises:
             UsageError: there is none, or several.
         """
-        from codeflash_parallel.run.store.run_folder import LastRun, find_run
+        from codeflash_parallel.run.run_folder import LastRun, find_run
 
         return find_run(self.cache, self.repository.root, name, LastRun.BEGUN)
 
     def documents(self) -> list[dict[str, Any]]:
         """Return the documents of all runs, the latest first."""
-        from codeflash_parallel.run.store.run_folder import list_runs
+        from codeflash_parallel.run.run_folder import list_runs
 
         return list_runs(self.cache, self.repository.root)
 

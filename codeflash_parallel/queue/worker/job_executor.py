@@ -24,9 +24,9 @@ from codeflash_parallel.result.errors import CodeflashParallelError, Environment
 from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStarted, StepChanged
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.providers.providers import Providers
-from codeflash_parallel.run.state.fault_conversion import ungrouped
-from codeflash_parallel.run.state.race_mode import RaceMode
+from codeflash_parallel.run.fault_conversion import ungrouped
+from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.run_state import RaceMode
 from codeflash_parallel.workspace.git.repository import find_repository
 
 #: Receives progress messages: one clause each.

@@ -2,5 +2,5 @@
 
 Offers: `check_coordinator.CheckCoordinator`, `candidate_examiner.CandidateExaminer`,
 `race_admission.RaceAdmission`.
-Imports: run.setup, run.intake, run.state, run.store, baseline, check, race, warm and the rooms below.
+Imports: run.setup, modules of run, baseline, check, race, warm and the rooms below.
 """

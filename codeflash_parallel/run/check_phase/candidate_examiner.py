@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from time import monotonic_ns, time_ns
 from typing import Any, Protocol
 
@@ -25,16 +26,17 @@ from codeflash_parallel.check.resources.shortage_attribution import (
     short_of,
 )
 from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.outcome_codes import Code, Trait
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.check_phase.leftover_rules import with_trace
-from codeflash_parallel.run.setup.check_concurrency import RECENT, CheckCapacity, at_once, cores_of_a_check
-from codeflash_parallel.run.state.fault_conversion import disk_faults
-from codeflash_parallel.run.state.ledger import CandidateEntry, CandidateTimes
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.run.fault_conversion import disk_faults
+from codeflash_parallel.run.ledger import CandidateEntry, CandidateTimes
+from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.setup.machine_shares import RECENT, CheckCapacity, at_once, cores_of_a_check
+from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot import SlotBroken, StageConflict
+from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: How often a candidate is tried when the machinery, not the candidate, fails.
@@ -284,3 +286,70 @@ class CandidateExaminer:
         each = rss_bytes + context.fleet.bytes_of_a_slot
         cores_each = cores_of_a_check(alone, self._recent)
         self._limiter.total_tokens = at_once(room, cores_each=cores_each, bytes_each=each)
+
+
+#: New files that change what later processes do without being asked for.
+_ACTIVE_SUFFIXES = frozenset({".py", ".pyc", ".pyi", ".so", ".pyd", ".pth", ".egg-link"})
+_ACTIVE_NAMES = frozenset(
+    {"pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "pytest.toml"}
+)
+#: How many paths one sentence names.
+_NAMED = 3
+
+
+def escaped(trace: SlotResidue, leftovers: Collection[str]) -> str:
+    """Return what was changed that must not be, one sentence; empty: nothing.
+
+    Args:
+        trace: of the slot in which the candidate was checked.
+        leftovers: paths that the baseline's own tests change.
+    """
+    if trace.mirror:
+        return f"While it was checked, the mirror's own files were changed: {_named(trace.mirror)}."
+    known = set(leftovers)
+    changed = [path for path in trace.changed if path not in known]
+    if changed:
+        return f"Files of the snapshot were changed that it does not edit: {_named(changed)}."
+    kinds = {(PurePosixPath(path).parent, PurePosixPath(path).suffix) for path in known}
+    added = [path for path in trace.added if path not in known and _is_active(path, kinds)]
+    return f"Files were added that later processes would obey: {_named(added)}." if added else ""
+
+
+def _is_active(path: str, kinds: Collection[tuple[PurePosixPath, str]]) -> bool:
+    """Say whether a file is obeyed, and of a kind that the baseline's tests do not make there."""
+    place = PurePosixPath(path)
+    active = place.suffix in _ACTIVE_SUFFIXES or place.name in _ACTIVE_NAMES or ".git" in place.parts
+    return active and (place.parent, place.suffix) not in kinds
+
+
+def _named(paths: Collection[str]) -> str:
+    shown = ", ".join(sorted(paths)[:_NAMED])
+    return shown + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+
+
+def with_trace(outcome: CheckOutcome, trace: SlotResidue, leftovers: Collection[str]) -> CheckOutcome:
+    """Reject a candidate that has changed what it must not; one that is rejected has a note of it."""
+    why = escaped(trace, leftovers)
+    if not why:
+        return outcome
+    if outcome.code is Code.OK:
+        return replace(outcome, code=Code.ESCAPED, reason=why)
+    return replace(outcome, notes=(*outcome.notes, why))
+
+
+def escapes(traces: Mapping[str, SlotResidue], leftovers: Collection[str]) -> dict[str, Disqualification]:
+    """Return who leaves a race for what was found in its slot.
+
+    Whose the mirror's changes are is not known there: those who race in other slots run at the same time.
+
+    Args:
+        traces: by candidate.
+        leftovers: paths that the baseline's tests change, and its arm in that race.
+    """
+    own = {name: SlotResidue(changed=trace.changed, added=trace.added) for name, trace in traces.items()}
+    found = {name: escaped(trace, leftovers) for name, trace in own.items()}
+    return {
+        name: Disqualification(status=CandidateStatus.REJECTED, code=Code.ESCAPED, reason=why)
+        for name, why in found.items()
+        if why
+    }

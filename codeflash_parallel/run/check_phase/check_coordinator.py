@@ -6,47 +6,47 @@ or with a repairer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import replace
 from time import monotonic_ns
-from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.candidate_changes import Changes
+from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
+from codeflash_parallel.check.checker import check, evidence
 from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.check.session.xdist_workers import LONG_SUITE_S, xdist_workers
+from codeflash_parallel.check.warm_start_trial import trial
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
-    Submission,
     Unappliable,
 )
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
+from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
+from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
-from codeflash_parallel.run.check_phase.screening_check import EvidenceWanted, ScreeningCheck
 from codeflash_parallel.run.check_phase.target_callers import Callers
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.intake.candidate_sources import Entries
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.run_folder import save_diff
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.run.check_phase.watched_functions import WatchedFunctions
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.provider_requests import ProviderRequests
+from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.run_folder import save_diff
+from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries
+from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Where a candidate is that was not judged yet.
 _NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
 
 #: So many submissions are taken from a source ahead of those that are judged: it may be endless.
 AHEAD = 100
-
-
-class Repairs(EvidenceWanted, Protocol):
-    """Asks for repairs of a rejected candidate, within the budget."""
-
-    async def repair(self, entry: CandidateEntry, /) -> Iterable[Submission]:
-        """Return the repaired candidates; none when there is no budget, no idea or no evidence."""
-        ...
 
 
 class CheckCoordinator:
@@ -59,7 +59,7 @@ class CheckCoordinator:
         drafting: CandidatePreparer,
         judging: CandidateExaminer,
         admission: RaceAdmission,
-        repairs: Repairs,
+        repairs: ProviderRequests,
         kills: Kills,
     ) -> None:
         self._context = context
@@ -275,3 +275,104 @@ class CheckCoordinator:
 
 def _counts(entry: CandidateEntry) -> bool:
     return entry.passed and not entry.owes_tests and not entry.is_refinement
+
+
+#: Tests that are run in front of all others, at most: the first of them catch nearly everything.
+MOST_KILLERS = 10
+#: A suite that is over this soon needs no order: trying out a new killer costs a run, a fork or a process.
+_SHORT_SUITE_S = 0.05
+_SHORT_FRESH_SUITE_S = 1.0
+
+
+class ScreeningCheck:
+    """Screens candidates (`judging.Examination`).
+
+    Attributes:
+        watched: compares calls of other functions than the targets.
+    """
+
+    def __init__(
+        self, context: RunContext, ledger: Ledger, kills: Kills, changes: Changes, wanted: ProviderRequests
+    ) -> None:
+        self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
+        self._changes = changes
+        self.watched = WatchedFunctions(context, changes)
+        self._shrinking = CounterexampleShrinker(context, context.baseline)
+        self._selected = frozenset(context.baseline.selected)
+        self._tried: set[str] = set()
+        self._trusted: set[str] = set()
+
+    async def prepare(self, slot: Slot, /) -> None:
+        """Make the slot's servers ready and try out new killers on the unchanged snapshot."""
+        servers = await self._context.fleet.prepare(slot)
+        for warning in self._context.fleet.warnings():
+            self._ledger.warn(warning)
+        new = tuple(test for test in self._deadliest() if test not in self._tried)
+        if new:
+            self._tried.update(new)
+            self._trusted |= await trial(self._context.plan, slot.workspace, new, servers)
+            await slot.discard()
+
+    def _deadliest(self) -> tuple[str, ...]:
+        """Return the killers that are worth an order of their own."""
+        baseline = self._context.baseline
+        short_s = _SHORT_FRESH_SUITE_S if self._context.fleet.off else _SHORT_SUITE_S
+        if baseline.order_sensitive or baseline.suite_s < short_s:
+            return ()
+        return tuple(test for test in self._kills.order if test in self._selected)[:MOST_KILLERS]
+
+    async def run(self, entry: CandidateEntry, slot: Slot, /) -> CheckOutcome:
+        """Screen what is staged."""
+        plan, servers = self._plan(entry), self._context.fleet.of(slot)
+        outcome = await check(plan, slot.workspace, entry.staged, servers, slot)
+        outcome = await self.watched.judged(outcome, entry.staged, slot)
+        outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
+        if outcome.tests.failed_ids:
+            self._kills.add(outcome.tests.failed_ids[0])
+        if Trait.BY_TESTS in outcome.code.traits and self._wanted.wants_evidence(entry, outcome):
+            more = await evidence(plan, slot.workspace, entry.staged, servers)
+            outcome = _with_evidence(outcome, more)
+        return outcome
+
+    def workspace(self, slot: Slot, /) -> Workspace:
+        """Return the slot as it is."""
+        return slot.workspace
+
+    def ground(self, entry: CandidateEntry, outcome: CheckOutcome, /) -> tuple[RunnerConfig, Baseline]:
+        """Return the run's own, or what knows the calls of watched functions if one of these differs."""
+        return self.watched.ground(entry.staged, outcome)
+
+    def _plan(self, entry: CandidateEntry) -> CheckPlan:
+        killers = tuple(test for test in self._deadliest() if test in self._trusted)
+        plan = self._context.plan
+        by_edits = self._changes.known_serving(entry.staged)
+        unkept, loosens = self._context.fleet.unkept, self._changes.loosens(entry.staged)
+        rules = replace(plan.rules, unkept=unkept, loosens=loosens)
+        return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits, rules=rules)
+
+    def _workers(self) -> int:
+        """Spread a long suite over cores that no other candidate uses or waits for."""
+        baseline, cores = self._context.baseline, int(self._context.cores)
+        if baseline.suite_s < LONG_SUITE_S or cores <= 1:
+            return 0
+        stages = [entry.stage for entry in self._ledger]
+        has_xdist = "xdist" in baseline.plugins
+        waiting = sum(stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED} for stage in stages)
+        workers = xdist_workers(
+            suite_s=baseline.suite_s,
+            cores=cores,
+            in_use=stages.count(Stage.CHECKING),
+            waiting=waiting,
+            has_xdist=has_xdist,
+        )
+        if not has_xdist:
+            self._ledger.warn("The suite is long and pytest-xdist is not installed: idle cores stay idle.")
+        return workers
+
+
+def _with_evidence(outcome: CheckOutcome, more: CheckOutcome) -> CheckOutcome:
+    """Show what a second run saw, where it saw a failure at all; the verdict stays."""
+    spent = {**outcome.timings_ms, "evidence": more.timings_ms.get("evidence", 0.0)}
+    if not more.failures:
+        return replace(outcome, timings_ms=spent)
+    return replace(outcome, timings_ms=spent, tests=more.tests, failures=more.failures)

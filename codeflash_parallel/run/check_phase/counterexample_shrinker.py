@@ -31,7 +31,7 @@ from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import FirstDifference
 from codeflash_parallel.result.outcome_codes import Code, Trait
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: An example whose input is no longer than this, in characters, is small enough.

@@ -34,8 +34,8 @@ from codeflash_parallel.result.candidate.candidate_model import Candidate, name_
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker
-from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Constants of one candidate that are tried.

@@ -33,8 +33,8 @@ from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer, Examination
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: How many test ids one message names.

@@ -33,8 +33,8 @@ from codeflash_parallel.run.check_phase.watched_functions import (
     baseline_of,
     learn,
 )
-from codeflash_parallel.run.intake.target_discovery import is_test
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.target_functions import is_test
 
 #: Callers have together so much of the targets' time, and each spends so much of its own in targets.
 COVERED = 0.8

@@ -48,7 +48,7 @@ from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: CPU nanoseconds that the calls of watched functions may take in each check.

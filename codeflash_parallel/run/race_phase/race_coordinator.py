@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from codeflash_parallel.check.check_plan import CheckOutcome
@@ -22,14 +22,12 @@ from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.check_phase.leftover_rules import escapes
-from codeflash_parallel.run.race_phase.race_terms import RaceTerms
-from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.run.check_phase.candidate_examiner import escapes
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.race_phase.workload import RaceTerms, Workload, arm, bench_of
+from codeflash_parallel.run.run_context import RaceFinding, RunContext
+from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.
@@ -37,37 +35,6 @@ MOST_RACING = 16
 
 #: Leaders that are confirmed at once: new processes for all of them in each of a dozen rounds.
 MOST_CONFIRMED = 8
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaceFinding:
-    """What the races of a run have found so far.
-
-    Attributes:
-        races: of every round.
-        confirmations: of their leaders.
-        ranking: of all candidates that ever raced; `None` before the first race.
-        not_held: why the last race could not be held, one sentence; empty when it was.
-    """
-
-    races: tuple[RaceOutcome, ...] = ()
-    confirmations: tuple[RaceOutcome, ...] = ()
-    ranking: RaceRanking | None = None
-    not_held: str = ""
-    winner_profile: LineProfile | None = None
-    baseline_profile: LineProfile | None = None
-
-    @property
-    def outcomes(self) -> tuple[RaceOutcome, ...]:
-        """Return all that was measured, what counts most last."""
-        return (*self.races, *self.confirmations)
-
-    @property
-    def leaders(self) -> tuple[CandidateId, ...]:
-        """Return the winner, or the tie set, the smallest diff first."""
-        if self.ranking is None or not self.ranking.winner:
-            return ()
-        return tuple(map(CandidateId, self.ranking.tie_set or (self.ranking.winner,)))
 
 
 #: Looks at candidates in clean processes; returns why those that are not equivalent there leave the ranking.

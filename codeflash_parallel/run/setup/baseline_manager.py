@@ -34,12 +34,10 @@ from codeflash_parallel.process.environment import HASH_SEEDS, identity
 from codeflash_parallel.result.candidate.candidate_model import name_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
-from codeflash_parallel.run.intake.target_names import named_callable
-from codeflash_parallel.run.setup.check_concurrency import CheckCapacity, slots_used
-from codeflash_parallel.run.setup.evaluator_setup import Setup
-from codeflash_parallel.run.setup.isolation_choice import explained, key_of
-from codeflash_parallel.run.setup.machine_shares import memory_limit_of
+from codeflash_parallel.run.setup.evaluator_setup import Setup, explained, key_of
+from codeflash_parallel.run.setup.machine_shares import CheckCapacity, memory_limit_of, slots_used
 from codeflash_parallel.run.setup.project_interpreter import environment_stamp
+from codeflash_parallel.run.target_functions import named_callable
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.warm.server_warmup import ServerWarmup
 from codeflash_parallel.workspace.slot_pool import SlotPool

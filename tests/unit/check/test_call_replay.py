@@ -23,7 +23,7 @@ from codeflash_parallel.check.comparison.value_comparison import compare_calls, 
 from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
 from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.run.race_phase.race_judge import RaceJury
+from codeflash_parallel.run.race_phase.workload import RaceJury
 
 CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",

@@ -10,7 +10,7 @@ from codeflash_parallel.result.candidate.candidate_model import CandidateId, Pat
 from codeflash_parallel.result.candidate.lifecycle import FINAL_STATUSES, TRANSITIONS, Stage, Step, advance
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.run.state.ledger import Ledger
+from codeflash_parallel.run.ledger import Ledger
 
 
 @given(st.lists(st.sampled_from(list(Step)), max_size=30))

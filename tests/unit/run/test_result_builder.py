@@ -8,9 +8,9 @@ from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCa
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Submission
 from codeflash_parallel.result.candidate.lifecycle import Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
-from codeflash_parallel.run.results.final_verdict import conclusion, finish_all, sentence
-from codeflash_parallel.run.state.ledger import Ledger
+from codeflash_parallel.run.ledger import Ledger
+from codeflash_parallel.run.result_builder import conclusion, finish_all, sentence
+from codeflash_parallel.run.run_context import RaceFinding
 
 TO_PASSED = (Step.PREPARE, Step.ENQUEUE, Step.STAGE, Step.PASS)
 

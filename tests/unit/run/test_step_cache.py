@@ -31,7 +31,7 @@ from codeflash_parallel.result.candidate.candidate_model import (
 from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
 from codeflash_parallel.result.line_profile import LineProfile, LineTiming
 from codeflash_parallel.result.outcome_codes import Code
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind, read_value, text_of
+from codeflash_parallel.run.step_cache import StepCache, StepKind, read_value, text_of
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 PLAN = RacePlan(groups=(CostGroup(name="all", ns=1, calls=(0, 3)),), cores=(0, 1))

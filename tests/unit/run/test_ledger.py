@@ -7,7 +7,7 @@ import pytest
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.result_model import STEPS
-from codeflash_parallel.run.state.ledger import CandidateTimes, summed, together
+from codeflash_parallel.run.ledger import CandidateTimes, summed, together
 
 MS = 10**6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.run.state.fault_conversion import ungrouped
+from codeflash_parallel.run.fault_conversion import ungrouped
 
 
 def test_a_group_of_ours_becomes_its_first() -> None:

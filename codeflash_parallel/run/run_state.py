@@ -1,8 +1,4 @@
-"""State of a run on disk: its request (`run.json`), whether it is alive (`lock`), its end (`end.json`).
-
-A process at a run holds the lock; the kernel gives it back when the process dies. What the run has found out
-lies in its step cache.
-"""
+"""How far a run goes."""
 
 from __future__ import annotations
 
@@ -18,7 +14,19 @@ from codeflash_parallel.process.atomic_file import write_durably
 from codeflash_parallel.process.file_lock import try_lock, wait_for_lock
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind, read_value, text_of
+from codeflash_parallel.run.step_cache import StepCache, StepKind, read_value, text_of
+
+
+class RaceMode(StrEnum):
+    """How far a run goes."""
+
+    #: Check, race, profile, refine.
+    RACE = "race"
+    #: Check and race.
+    TIME = "time"
+    #: Check only.
+    CHECK = "check"
+
 
 #: Version of the files; a run of a later one is refused, a change of meaning raises it.
 SCHEMA = 2

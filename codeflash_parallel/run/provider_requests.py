@@ -39,11 +39,10 @@ from codeflash_parallel.result.candidate.candidate_model import (
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.result_model import Speedup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.providers.providers import Providers
-from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.run_context import RaceFinding, RunContext
+from codeflash_parallel.run.step_cache import StepKind
 
 #: Tracing every line costs a factor of ten to fifty; captured calls beyond these are not profiled.
 _PROFILED_CALLS = 500

@@ -15,7 +15,7 @@ from codeflash_parallel.repair.command_providers import (
     command_repairer,
 )
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
-from codeflash_parallel.run.store.run_state import ProviderCommand, RunRequest
+from codeflash_parallel.run.run_state import ProviderCommand, RunRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

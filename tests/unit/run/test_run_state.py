@@ -12,7 +12,7 @@ from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.run.store.run_state import (
+from codeflash_parallel.run.run_state import (
     REQUEST,
     SCHEMA,
     Ending,
@@ -26,7 +26,7 @@ from codeflash_parallel.run.store.run_state import (
     write_end,
     write_request,
 )
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind, text_of
+from codeflash_parallel.run.step_cache import StepCache, StepKind, text_of
 
 FINISHED = RunEnd(ending=Ending.FINISHED)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,16 @@ from codeflash_parallel.process.atomic_file import write_atomically, write_durab
 from codeflash_parallel.result.candidate.candidate_model import Candidate, Edit
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
-from codeflash_parallel.result.result_document import document
-from codeflash_parallel.result.result_model import RunFault, RunResult
-from codeflash_parallel.run.store.run_state import REQUEST, RunState, is_alive, read_state
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind
+from codeflash_parallel.result.result_document import Document, document
+from codeflash_parallel.result.result_model import (
+    SCHEMA_VERSION,
+    CandidateResult,
+    RunFault,
+    RunResult,
+    Speedup,
+)
+from codeflash_parallel.run.run_state import REQUEST, RunState, is_alive, read_state
+from codeflash_parallel.run.step_cache import StepCache, StepKind
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: Names a user may give instead of a run's id.
@@ -160,3 +167,56 @@ def _file_name(candidate: str) -> str:
     """Make a candidate's id safe as a file name, and different ids different names."""
     safe = "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in candidate)
     return safe[:150].lstrip(".") or "candidate"
+
+
+def stored_result(data: Document) -> RunResult:
+    """Return the result that a document was made from; diffs are read from where it says they are.
+
+    Raises:
+        EnvironmentFault: `BAD_RESULT` when it is not a document, or one of another major schema version.
+    """
+    try:
+        _require_same_major(data["schema_version"])
+        return _run(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EnvironmentFault("BAD_RESULT", f"The stored result cannot be read: {error!r}.") from error
+
+
+def _require_same_major(version: str) -> None:
+    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
+        raise EnvironmentFault(
+            "BAD_RESULT",
+            f"The stored result has schema version {version}, this program reads {SCHEMA_VERSION}.",
+            "Show it with the version that wrote it, or evaluate again.",
+        )
+
+
+def _run(data: Document) -> RunResult:
+    candidates = [_candidate(candidate) for candidate in data["candidates"]]
+    result: RunResult = from_plain(RunResult, {**_known(RunResult, data), "candidates": candidates})
+    return result
+
+
+def _candidate(data: Document) -> Document:
+    """Return the object of a candidate that the codec reads."""
+    groups = [[group["group"], _known(Speedup, group)] for group in data["group_speedups"]]
+    return {
+        **_known(CandidateResult, data),
+        "duplicate_of": data["duplicate_of"] or "",
+        "diff_path": data["diff_path"] or "",
+        "diff": _diff(data["diff_path"]),
+        "group_speedups": groups,
+    }
+
+
+def _known(kind: type, data: Document) -> Document:
+    """Return the fields that this version knows: later minor versions add some."""
+    return {field.name: data[field.name] for field in fields(kind) if field.name in data}
+
+
+def _diff(path: str | None) -> str:
+    """Return the diff's text; a diff that was cleaned away is shown as none."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
+    except OSError:
+        return ""
