@@ -19,14 +19,14 @@ from codeflash_parallel.config.settings_json import FREE, changed_settings, sett
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate.candidate_model import Submission
-from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.errors import UsageError, ungrouped
 from codeflash_parallel.result.events import CandidateFinished, Event, Observer
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
-from codeflash_parallel.run.fault_conversion import disk_faults, ungrouped
 from codeflash_parallel.run.pipeline import Run, new_run_id
 from codeflash_parallel.run.providers import Providers
 from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.workspace.cache_layout import disk_faults
 from codeflash_parallel.workspace.git.repository import find_repository
 
 _State = TypeVar("_State")
@@ -64,32 +64,21 @@ class Evaluator:
         self._sharers = sharers
         self._stack = AsyncExitStack()
         self._turn = anyio.Lock()
-        self._surroundings: EvaluatorResources | None = None
+        self._resources: EvaluatorResources | None = None
         self._run: Run | None = None
 
     async def __aenter__(self) -> Self:
-        await self._stack.__aenter__()
-        if self._is_queued:
-            return self
-        try:
+        if not self._is_queued:
+            quiet = self._quiet or host_quiet(os.environ, self._wait)
+            opened = EvaluatorResources.open(self._path, self._settings, quiet, self._sharers)
             with disk_faults(cache_root(self._settings)):
-                self._surroundings = await self._stack.enter_async_context(
-                    EvaluatorResources.open(
-                        self._path,
-                        self._settings,
-                        self._quiet or host_quiet(os.environ, self._waits),
-                        self._sharers,
-                    )
-                )
-        except BaseException as error:
-            await self._stack.__aexit__(type(error), error, error.__traceback__)
-            raise
+                self._resources = await self._stack.enter_async_context(opened)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._surroundings = None
+        self._resources = None
         await self._stack.__aexit__(kind, error, trace)
 
     async def evaluate(
@@ -119,17 +108,10 @@ class Evaluator:
             return await evaluate_queued(
                 race.value, self._path, self._settings, candidates, providers, observers
             )
-        around = self._open
+        around, providers, run_id = self._open, Providers(repairer=repairer, refiner=refiner), new_run_id()
         async with self._turn:
-            run_id = new_run_id()
             with self._stored(begun_run(around.setup.run_dir(run_id))):
-                run = Run(
-                    surroundings=around,
-                    run_id=run_id,
-                    providers=Providers(repairer=repairer, refiner=refiner),
-                    observers=observers,
-                    mode=race,
-                )
+                run = Run(around=around, run_id=run_id, providers=providers, observers=observers, mode=race)
                 return await self._made(run, candidates)
 
     @property
@@ -144,7 +126,7 @@ class Evaluator:
         refiner: Refiner | None = None,
         observers: Sequence[Observer] = (),
     ) -> RunResult:
-        """Go on with a run that was killed, interrupted or cut short by its wall budget; return its result.
+        """Resume a run that was killed, interrupted or cut short by its wall budget; return its result.
 
         What is finished is not done again: verdicts, answers of providers and races are taken from the run's
         step cache. The snapshot is that of the run, even when the tree has changed since.
@@ -170,11 +152,11 @@ class Evaluator:
             with self._stored(resumed_run(around.setup.run_dir(run_id), self._must_fit)) as state:
                 providers = given.resumed(state.request, self._settings.provider_timeout)
                 run = Run(
-                    surroundings=around,
+                    around=around,
                     run_id=run_id,
                     providers=providers,
                     observers=observers,
-                    mode=RaceMode(state.request.mode),
+                    mode=state.request.mode,
                     notes=(*_notes_on(state), *providers.missing(state.request)),
                 )
                 return await self._made(run, state.submissions)
@@ -198,7 +180,7 @@ class Evaluator:
             with ungrouped(), disk_faults(around.setup.cache):
                 return await grade(around, candidate, command, new_run_id())
 
-    def _waits(self, why: str) -> None:
+    def _wait(self, why: str) -> None:
         if self._run is not None:
             self._run.wait(why)
 
@@ -211,15 +193,15 @@ class Evaluator:
 
     @property
     def _open(self) -> EvaluatorResources:
-        if self._surroundings is None:
+        if self._resources is None:
             raise UsageError(
                 "NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`."
             )
-        return self._surroundings
+        return self._resources
 
     @contextmanager
     def _stored(self, opened: AbstractContextManager[_State]) -> Iterator[_State]:
-        """Hold a run's folder; faults come out of it as callers see them, and are noted in it."""
+        """Hold a run's folder; faults are noted in it and raised as single errors."""
         cache = self._open.setup.cache
         with disk_faults(cache), opened as state, ungrouped(), disk_faults(cache):
             yield state
@@ -271,7 +253,7 @@ class Evaluator:
 
 
 def _notes_on(state: RunState) -> Iterator[str]:
-    """Yield what a person should know about a run that is resumed, one sentence each."""
+    """Yield warnings of a run that is resumed, one sentence each."""
     if not state.is_complete:
         yield "The source of candidates had not ended; those that it had not given are not part of the run."
     yield f"The run goes on: {state.progress} when it ended."
@@ -305,11 +287,11 @@ def evaluate(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredRun:
-    """A run that can be gone on with.
+    """A run that can be resumed.
 
     Attributes:
         project: folder in the user's repository that it was begun for.
-        settings: those of the run, with the cache that it lies in.
+        settings: of the run, with the cache that holds it.
     """
 
     run_id: str
@@ -320,13 +302,13 @@ class StoredRun:
 def stored_run(
     run_id: str, repository: Path | str = ".", *, cache_dir: str = "", **changed: object
 ) -> StoredRun:
-    """Return what a run was asked for, so that an `Evaluator` with its settings can go on with it.
+    """Return what a run was asked for, for an `Evaluator` with its settings that resumes it.
 
     Args:
         run_id: the whole id.
         repository: a path inside the user's repository.
         cache_dir: where the run is kept; empty: the user's cache directory.
-        changed: settings that shall be others now; only those that change no verdict.
+        changed: settings with other values than those of the run; only those that change no verdict.
 
     Raises:
         UsageError: not a repository, no such run, or `OTHER_SETTINGS`.
@@ -354,14 +336,14 @@ def resume(
     observers: Sequence[Observer] = (),
     backend: str = "asyncio",
 ) -> RunResult:
-    """Go on with a run from synchronous code: `Evaluator.resume` under an event loop of its own.
+    """Resume a run from synchronous code: `Evaluator.resume` under an event loop of its own.
 
     Args:
         run_id, repository, cache_dir: see `stored_run`.
         repairer, refiner, observers: as in `evaluate`; commands that the run had are found again.
 
     Raises:
-        UsageError, EnvironmentFault: it cannot be gone on with; see `Evaluator.resume`.
+        UsageError, EnvironmentFault: it cannot be resumed; see `Evaluator.resume`.
 
     .. versionadded:: 0.1.0
     """

@@ -1,9 +1,8 @@
-"""The book of a run: every candidate, where it is, what was found, in the order of the contract."""
+"""The candidates of a run: stage, findings and result of each, in the order of the report."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,17 +15,19 @@ from codeflash_parallel.result.candidate.candidate_model import (
 )
 from codeflash_parallel.result.candidate.lifecycle import FINAL_STATUSES, Stage, Step, advance
 from codeflash_parallel.result.errors import InternalError
-from codeflash_parallel.result.events import CandidateFinished, CandidateMoved, Event, RaceProgress, Warned
+from codeflash_parallel.result.events import CandidateFinished, CandidateMoved, Event, Observer, Warned
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import STEPS, CandidateResult, Flag
 
-#: Where a candidate is that is equivalent to the baseline, as far as anyone knows.
+#: Fields of a result that are those of the outcome of its check.
+_OF_OUTCOME = ("tests", "values", "failures", "difference", "outside", "hints", "served", "served_why")
+#: Stages of a candidate that is equivalent to the baseline, as far as is known.
 _EQUIVALENT = frozenset({Stage.PASSED, Stage.RACING, Stage.RACED, Stage.CONFIRMING})
 
 
 @dataclass(kw_only=True, slots=True)
 class CandidateTimes:
-    """Where a candidate's time went, over several tries of the same thing.
+    """Time of a candidate, summed over the attempts of a check.
 
     Attributes:
         queue_ns: waiting for slots.
@@ -36,7 +37,7 @@ class CandidateTimes:
         gate_ns: of `held_ns`: canaries, seals and their comparison.
         isolation_ns: of `held_ns`: entering isolation levels.
         steps_ms: of `held_ns`: what the checks themselves measured, by the names of `STEPS`.
-        since_ns: when the wait began that goes on now; 0: it does not wait.
+        since_ns: start of the current wait; 0: it does not wait.
     """
 
     queue_ns: int = 0
@@ -45,17 +46,21 @@ class CandidateTimes:
     tests_ns: int = 0
     gate_ns: int = 0
     isolation_ns: int = 0
-    steps_ms: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    steps_ms: dict[str, float] = field(default_factory=dict)
     since_ns: int = 0
 
-    def waits(self, now_ns: int) -> None:
-        """Note that it waits for a slot, if it does not already."""
+    def begin_wait(self, now_ns: int) -> None:
+        """Begin a wait for a slot, unless one has begun."""
         self.since_ns = self.since_ns or now_ns
 
-    def served(self, now_ns: int) -> None:
-        """Note that the wait is over."""
+    def end_wait(self, now_ns: int) -> None:
+        """End the wait for a slot."""
         self.queue_ns += now_ns - self.since_ns
         self.since_ns = 0
+
+    def add_step(self, step: str, ms: float) -> None:
+        """Add milliseconds of a step of `STEPS`."""
+        self.steps_ms[step] = self.steps_ms.get(step, 0.0) + ms
 
     def add(self, outcome: CheckOutcome) -> None:
         """Add what one check measured."""
@@ -63,27 +68,16 @@ class CandidateTimes:
         self.gate_ns += outcome.gate_ns
         self.isolation_ns += outcome.isolation_ns
         for step, ms in outcome.timings_ms.items():
-            self.steps_ms[step] += ms
-
-    def recorded(self) -> dict[str, Any]:
-        """Return all of it, as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def restore(self, recorded: Mapping[str, Any]) -> None:
-        """Take over what `recorded` gave in another process; nothing is waited for."""
-        for name, value in recorded.items():
-            setattr(self, name, value)
-        self.steps_ms = defaultdict(float, self.steps_ms)
-        self.since_ns = 0
+            self.add_step(step, ms)
 
     @property
     def overhead_ms(self) -> float:
-        """Return what slots were held for besides the tests, and besides evidence, which a repair wants."""
+        """Time in slots besides the tests and the evidence for a repair."""
         held_ms = (self.held_ns - self.tests_ns) / 1e6
         return max(0.0, held_ms - self.steps_ms.get("evidence", 0.0))
 
     def by_step(self) -> dict[str, float]:
-        """Return milliseconds by step; together they are the wait and the time slots were held."""
+        """Return milliseconds by step; their sum is the wait and the time in slots."""
         if not self.held_ns:
             return {}
         known = {**self.steps_ms, "queue": self.queue_ns / 1e6, "stage": self.stage_ns / 1e6}
@@ -97,10 +91,11 @@ class CandidateEntry:
     """One candidate of a run. Its stage changes only through `Ledger`.
 
     Attributes:
-        time: of its check.
-        confirming: of the tests that screening left out, and of the look after a race.
+        time: of its first check.
+        confirming: of the checks after it.
+        attempts: checks that were made, failures of the machinery included.
         owes_tests: it was screened, and has not passed the other tests that it has to pass.
-        flags: what its code has and the baseline's has not.
+        flags: constructs for review that the snapshot's code does not have.
     """
 
     submission: Submission
@@ -120,23 +115,23 @@ class CandidateEntry:
     flags: tuple[Flag, ...] = ()
 
     @property
-    def derived(self) -> bool:
-        """Whether a provider made it during the run."""
-        return self.submission.kind in {CandidateOrigin.REPAIR, CandidateOrigin.REFINEMENT}
-
-    @property
     def id(self) -> CandidateId:
         """The candidate's name."""
         return self.submission.id
 
     @property
+    def is_derived(self) -> bool:
+        """Whether a provider made it during the run."""
+        return self.submission.kind in {CandidateOrigin.REPAIR, CandidateOrigin.REFINEMENT}
+
+    @property
     def is_refinement(self) -> bool:
-        """Whether a refinement has made it."""
+        """Whether a refiner made it."""
         return self.submission.kind is CandidateOrigin.REFINEMENT
 
     @property
     def passed(self) -> bool:
-        """Whether it is equivalent to the baseline, as far as anyone knows."""
+        """Whether it is equivalent to the baseline, as far as is known."""
         return self.stage in _EQUIVALENT
 
     @property
@@ -152,18 +147,21 @@ class CandidateEntry:
 
 
 class Ledger:
-    """Holds the entries, makes every transition, and tells the observers."""
+    """Holds the entries, makes every transition, and tells the observers.
 
-    def __init__(self, run_id: str, emit: Callable[[Event], None]) -> None:
+    An observer that raises is dropped, with a warning: it is foreign code and never changes a verdict.
+    """
+
+    def __init__(self, run_id: str, observers: Sequence[Observer] = ()) -> None:
         self.run_id = run_id
-        self._emit = emit
+        self._observers = list(observers)
         self._entries: dict[CandidateId, CandidateEntry] = {}
         self.warnings: list[str] = []
 
     def __iter__(self) -> Iterator[CandidateEntry]:
         """Yield submitted entries in submission order, then derived ones in order of arrival."""
-        yield from (e for e in self._entries.values() if not e.derived)
-        yield from (e for e in self._entries.values() if e.derived)
+        yield from (e for e in self._entries.values() if not e.is_derived)
+        yield from (e for e in self._entries.values() if e.is_derived)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -172,13 +170,21 @@ class Ledger:
         """Return the entry of a candidate of this run."""
         return self._entries[candidate]
 
+    def newly_passed(self) -> list[CandidateEntry]:
+        """Return the candidates that are equivalent and have not raced yet."""
+        return [entry for entry in self if entry.stage is Stage.PASSED]
+
     def add(self, submission: Submission) -> CandidateEntry:
         """Enter a submission under an id that is free; an id that was taken gets a number behind it."""
         name = self._free_id(submission.id)
         if name != submission.id:
             self.warn(f"Two candidates are called {submission.id!r}; the later one is now {name!r}.")
             submission = replace(submission, id=name)
-        entry = CandidateEntry(submission=submission, lineage=self._lineage(submission))
+        parent = self._entries.get(submission.parent) if submission.parent else None
+        ancestors = () if submission.parent is None else (submission.parent,)
+        entry = CandidateEntry(
+            submission=submission, lineage=(*(parent.lineage if parent else ()), *ancestors)
+        )
         self._entries[name] = entry
         self._moved(entry, 0)
         return entry
@@ -189,12 +195,6 @@ class Ledger:
             number += 1
             name = CandidateId(f"{wanted}-{number}")
         return name
-
-    def _lineage(self, submission: Submission) -> tuple[CandidateId, ...]:
-        if submission.parent is None:
-            return ()
-        parent = self._entries.get(submission.parent)
-        return (*(parent.lineage if parent else ()), submission.parent)
 
     def move(self, entry: CandidateEntry, step: Step, slot: int = 0) -> None:
         """Take one step and tell."""
@@ -213,28 +213,31 @@ class Ledger:
             raise InternalError(
                 "ILLEGAL_STATUS", f"A candidate that is {entry.stage} cannot end as {status}."
             )
-        entry.stage = advance(
-            entry.stage, Step.CANCEL if status is CandidateStatus.CANCELLED else Step.FINISH
-        )
-        entry.result = replace(provisional(entry, status, code, reason), **fields)  # type: ignore[arg-type]
-        self._emit(CandidateFinished(run_id=self.run_id, candidate=entry.id, result=entry.result))
+        is_cancelled = status is CandidateStatus.CANCELLED
+        entry.stage = advance(entry.stage, Step.CANCEL if is_cancelled else Step.FINISH)
+        entry.result = replace(_result(entry, status, code, reason), **fields)  # type: ignore[arg-type]
+        self.announce(CandidateFinished(run_id=self.run_id, candidate=entry.id, result=entry.result))
 
     def warn(self, message: str) -> None:
         """Record a warning once and tell."""
         if message not in self.warnings:
             self.warnings.append(message)
-            self._emit(Warned(run_id=self.run_id, message=message))
+            self.announce(Warned(run_id=self.run_id, message=message))
 
-    def raced(self, progress: RaceProgress) -> None:
-        """Tell how a race stands."""
-        self._emit(progress)
+    def announce(self, event: Event) -> None:
+        """Pass an event to the observers, in order."""
+        for observer in tuple(self._observers):
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - foreign code
+                self._observers.remove(observer)
+                self.warn(f"An observer was dropped: it raised {type(error).__name__}: {error}.")
 
     def _moved(self, entry: CandidateEntry, slot: int) -> None:
-        moved = CandidateMoved(run_id=self.run_id, candidate=entry.id, stage=entry.stage, slot=slot)
-        self._emit(moved)
+        self.announce(CandidateMoved(run_id=self.run_id, candidate=entry.id, stage=entry.stage, slot=slot))
 
 
-def provisional(entry: CandidateEntry, status: CandidateStatus, code: Code, reason: str) -> CandidateResult:
+def _result(entry: CandidateEntry, status: CandidateStatus, code: Code, reason: str) -> CandidateResult:
     """Return what is known of an entry, under a status."""
     outcome, submission = entry.outcome, entry.submission
     known = CandidateResult(
@@ -255,53 +258,24 @@ def provisional(entry: CandidateEntry, status: CandidateStatus, code: Code, reas
     )
     if outcome is None:
         return known
+    same: dict[str, Any] = {name: getattr(outcome, name) for name in _OF_OUTCOME}
     return replace(
         known,
-        tests=outcome.tests,
-        values=outcome.values,
-        failures=outcome.failures,
-        difference=outcome.difference,
-        outside=outcome.outside,
-        hints=outcome.hints,
+        **same,
         overhead_ms=entry.time.overhead_ms,
         gate_ms=(entry.time.gate_ns + entry.confirming.gate_ns) / 1e6,
         isolation_ms=(entry.time.isolation_ns + entry.confirming.isolation_ns) / 1e6,
         timings_ms=together(entry.time.by_step(), entry.confirming.by_step()),
-        served=outcome.served,
-        served_why=outcome.served_why,
         notes=(*entry.notes, *outcome.notes),
     )
 
 
 def together(check_ms: Mapping[str, float], confirming_ms: Mapping[str, float]) -> dict[str, float]:
-    """Return the steps of a check and of the looks after it, in milliseconds.
+    """Return the steps of the first check and of those after it, in milliseconds.
 
-    Waits are waits and tests are tests in both; whatever else the later looks took is `confirm`.
+    Waits and tests are added up; everything else of the later checks is `confirm`.
     """
-    if not confirming_ms:
-        return dict(check_ms)
     steps = dict(check_ms)
     for step, ms in confirming_ms.items():
         steps[step if step in {"queue", "calls"} else "confirm"] += ms
     return steps
-
-
-def copied_from_originals(
-    results: Mapping[CandidateId, CandidateResult],
-) -> dict[CandidateId, CandidateResult]:
-    """Give duplicates the findings of the candidate that they repeat."""
-    copied = {}
-    for name, result in results.items():
-        original = results.get(CandidateId(result.duplicate_of)) if result.duplicate_of else None
-        if original is None:
-            copied[name] = result
-        else:
-            same = {field: getattr(original, field) for field in ("tests", "values", "hints", "speedup")}
-            copied[name] = replace(result, **same)
-    return copied
-
-
-def summed(timings_ms: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the sum of candidates' times, by step; empty when none held a slot."""
-    spent = [timings for timings in timings_ms if timings]
-    return {step: sum(timings.get(step, 0.0) for timings in spent) for step in STEPS} if spent else {}

@@ -1,4 +1,4 @@
-"""Repairs, line profiles and refinements: what is asked of providers, on what evidence and budget."""
+"""Repairs, line profiles and refinements: requests to providers, with their evidence and budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from codeflash_parallel.repair.budget import (
 from codeflash_parallel.repair.provider_answers import Outcome, ProviderAnswers, ProviderFailure
 from codeflash_parallel.repair.provider_protocol import (
     Ancestor,
-    Answer,
     RefinementRequest,
     RepairRequest,
 )
@@ -39,7 +38,7 @@ from codeflash_parallel.result.candidate.candidate_model import (
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.result_model import Speedup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.ledger import CandidateEntry
 from codeflash_parallel.run.providers import Providers
 from codeflash_parallel.run.run_context import RaceFinding, RunContext
 from codeflash_parallel.run.step_cache import StepKind
@@ -48,70 +47,38 @@ from codeflash_parallel.run.step_cache import StepKind
 _PROFILED_CALLS = 500
 _PROFILE_CPU_S = 60.0
 
-#: Steps that are requests to providers.
-_REQUESTS = (StepKind.REPAIR, StepKind.REFINEMENT)
-
 
 @asynccontextmanager
-async def open_providing(
-    providers: Providers, context: RunContext, ledger: Ledger
-) -> AsyncIterator[ProviderRequests]:
+async def open_providing(providers: Providers, context: RunContext) -> AsyncIterator[ProviderRequests]:
     """Open the broker of a run; leaving the block waits for no provider."""
-    complete = providers.completed(context.settings)
+    complete, deadline_s = providers.completed(context.settings), context.settings.provider_timeout
     async with open_broker(
-        complete.repairer,
-        complete.refiner,
-        deadline_s=context.settings.provider_timeout,
-        warn=ledger.warn,
+        complete.repairer, complete.refiner, deadline_s=deadline_s, warn=context.ledger.warn
     ) as broker:
-        yield ProviderRequests(broker, context, ledger)
+        yield ProviderRequests(broker, context)
 
 
 class ProviderRequests:
-    """Asks for repairs and refinements, and profiles what they need to see. Made by `open_providing`."""
+    """Requests repairs and refinements, and profiles what they need to see. Made by `open_providing`."""
 
-    def __init__(self, broker: Broker, context: RunContext, ledger: Ledger) -> None:
-        self._broker = broker
-        self._context = context
-        self._ledger = ledger
+    def __init__(self, broker: Broker, context: RunContext) -> None:
+        self._broker, self._context, self._ledger = broker, context, context.ledger
         # Of an earlier process of the run, whose providers may be gone.
-        self._has_answers = {kind for kind in _REQUESTS if context.cache.count(kind)}
+        self._has_repairs = context.cache.count(StepKind.REPAIR) > 0
+        self._has_refinements = context.cache.count(StepKind.REFINEMENT) > 0
         self._spent = ProviderSpending()
         self._profiles: dict[str, LineProfile | None] = {}
         self._ends_s = time.monotonic() + (context.settings.wall_budget or float("inf"))
 
     # --- repair ----------------------------------------------------------------------------------------
 
-    async def repair(self, entry: CandidateEntry, /) -> Sequence[Submission]:
-        """Ask for repairs of a rejected candidate, if there is evidence and the budget allows it."""
-        if entry.outcome is None or not self.wants_evidence(entry, entry.outcome):
-            return ()
+    async def repair(self, entry: CandidateEntry) -> list[Submission]:
+        """Request repairs of a rejected candidate, if there is evidence and the budget allows it."""
+        outcome, result = entry.outcome, entry.result
+        if outcome is None or result is None or not self.wants_evidence(entry, outcome):
+            return []
         self._spent = self._spent.with_repair(_root(entry))
-        request = self._repair_request(entry)
-        asking = partial(self._broker.request_repair, request)
-        outcome = await self._answered(StepKind.REPAIR, [request], asking)
-        return self._submissions(outcome, CandidateOrigin.REPAIR, "repaired")
-
-    def wants_evidence(self, entry: CandidateEntry, outcome: CheckOutcome, /) -> bool:
-        """Say whether a repair of a candidate with this outcome would be asked for now."""
-        if not (self._broker.repairs or StepKind.REPAIR in self._has_answers):
-            return False
-        permission = may_repair(self._context.settings, self._now(), _root(entry), _evidence(outcome))
-        return permission is RequestPermission.GRANTED
-
-    def _now(self) -> ProviderSpending:
-        correct = sum(entry.passed for entry in self._ledger)
-        return replace(
-            self._spent,
-            correct=correct,
-            candidates=len(self._ledger),
-            seconds_left=self._ends_s - time.monotonic(),
-        )
-
-    def _repair_request(self, entry: CandidateEntry) -> RepairRequest:
-        result = entry.result
-        assert result is not None  # only judged candidates are repaired
-        return RepairRequest(
+        request = RepairRequest(
             candidate=entry.id,
             targets=tuple(map(str, self._context.targets)),
             code=result.code.value,
@@ -123,29 +90,53 @@ class ProviderRequests:
             difference=result.difference,
             ancestry=(*entry.lineage, entry.id),
         )
+        asking = partial(self._broker.request_repair, request)
+        return await self._answered(StepKind.REPAIR, [request], asking)
 
-    def _submissions(self, outcome: Outcome, origin: CandidateOrigin, word: str) -> list[Submission]:
-        if isinstance(outcome, ProviderFailure):
-            self._ledger.warn(outcome.reason)
-            return []
-        return [_submission(answer, origin, word) for answer in outcome.answers]
+    def wants_evidence(self, entry: CandidateEntry, outcome: CheckOutcome) -> bool:
+        """Return whether a repair of a candidate with this outcome would be requested now."""
+        if not (self._broker.repairs or self._has_repairs):
+            return False
+        shown = len(outcome.failures) + outcome.tests.missing + outcome.values.differing
+        permission = may_repair(self._context.settings, self._now(), _root(entry), shown)
+        return permission is RequestPermission.GRANTED
+
+    def _now(self) -> ProviderSpending:
+        return replace(
+            self._spent,
+            correct=sum(entry.passed for entry in self._ledger),
+            candidates=len(self._ledger),
+            seconds_left=self._ends_s - time.monotonic(),
+        )
 
     async def _answered(
         self,
         kind: StepKind,
         requests: Sequence[RepairRequest | RefinementRequest],
         asking: Callable[[], Awaitable[Outcome]],
-    ) -> Outcome:
-        """Return the answer to a request, unless the step cache has it; one that failed is not stored."""
+    ) -> list[Submission]:
+        """Return the answers to a request, unless the step cache has them; a failure is not stored."""
         cache = self._context.cache
         about = [name_of(request.candidate, request.diff) for request in requests]
         known: ProviderAnswers | None = cache.get(ProviderAnswers, kind, about)
-        if known is not None:
-            return known
-        outcome = await asking()
-        if isinstance(outcome, ProviderAnswers):
+        outcome = known or await asking()
+        if isinstance(outcome, ProviderFailure):
+            self._ledger.warn(outcome.reason)
+            return []
+        if known is None:
             await cache.keep(ProviderAnswers, outcome, kind, about)
-        return outcome
+        is_repair = kind is StepKind.REPAIR
+        return [
+            Submission(
+                # the ledger gives it a free name
+                id=CandidateId(f"{answer.parent}-{'repaired' if is_repair else 'refined'}"),
+                content=answer.content,
+                origin=CandidateOrigin.REPAIR if is_repair else CandidateOrigin.REFINEMENT,
+                parent=CandidateId(answer.parent),
+                explanation=answer.explanation,
+            )
+            for answer in outcome.answers
+        ]
 
     # --- profile ---------------------------------------------------------------------------------------
 
@@ -193,11 +184,11 @@ class ProviderRequests:
             max_calls=_PROFILED_CALLS,
             tracer="auto",
         )
-        memory_bytes = context.limits.memory_bytes
+        memory_bytes = context.plan.limits.memory_bytes
         limits = ProcessLimits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=memory_bytes)
         async with context.quiet.shared():
             found = await profile(
-                context.runner, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
+                context.setup.launcher, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
             )
         if isinstance(found, ProfileFailure):
             self._ledger.warn(f"There is no line profile of {name}. {found.reason}")
@@ -208,61 +199,52 @@ class ProviderRequests:
     # --- refine ----------------------------------------------------------------------------------------
 
     async def refine(self, finding: RaceFinding) -> list[Submission]:
-        """Ask for refinements of the fastest candidates that are ready now, in one batch."""
-        if not (self._broker.refines or StepKind.REFINEMENT in self._has_answers):
-            return []
-        if finding.ranking is None:
+        """Request refinements of the fastest candidates that are ready now, in one batch."""
+        if not (self._broker.refines or self._has_refinements):
             return []
         chosen = choose_refinements(self._context.settings, self._now(), self._contenders(finding))
         if not chosen:
             return []
         self._spent = self._spent.with_refinements(chosen)
-        asked = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
-        requests = [request for request in asked if request is not None]
+        requests = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
         asking = partial(self._broker.request_refinement, requests)
-        outcome = await self._answered(StepKind.REFINEMENT, requests, asking)
-        return self._submissions(outcome, CandidateOrigin.REFINEMENT, "refined")
+        return await self._answered(StepKind.REFINEMENT, requests, asking)
 
     def _contenders(self, finding: RaceFinding) -> list[RefinementContender]:
+        """Return the candidates that are measurably faster than the baseline, the fastest first."""
+        gains = {
+            entry.id: speedup.estimate
+            for entry in self._ledger
+            if (speedup := _speedup(finding, entry.id)) is not None and speedup.low > 1
+        }
         found = []
-        for entry in self._ledger:
-            gain = self._gain(entry.id, finding)
-            if gain is None:
-                continue
-            parent = self._gain(entry.submission.parent, finding) if entry.submission.parent else None
+        for name in sorted(gains, key=lambda name: -gains[name]):
+            entry = self._ledger.get(name)
+            parent = entry.submission.parent if entry.is_refinement else None
             found.append(
                 RefinementContender(
-                    id=entry.id,
-                    depth=refinement_depth(self._origins(entry)),
-                    speedup=gain.estimate,
-                    parent_speedup=parent.estimate if parent and entry.is_refinement else 0.0,
+                    id=name,
+                    depth=self._depth(entry),
+                    speedup=gains[name],
+                    parent_speedup=gains.get(parent, 0.0) if parent else 0.0,
                 )
             )
-        return sorted(found, key=lambda contender: -contender.speedup)
+        return found
 
-    def _gain(self, name: CandidateId, finding: RaceFinding) -> Speedup | None:
-        """Return the speedup of a candidate that is measurably faster than the baseline."""
-        ranked = finding.ranking.of(name) if finding.ranking else None
-        if ranked is None or ranked.speedup is None or ranked.speedup.low <= 1:
-            return None
-        return ranked.speedup
+    def _depth(self, entry: CandidateEntry) -> int:
+        kinds = [self._ledger.get(name).submission.kind for name in (*entry.lineage, entry.id)]
+        return refinement_depth(kinds)
 
-    def _origins(self, entry: CandidateEntry) -> list[CandidateOrigin]:
-        return [self._ledger.get(name).submission.kind for name in (*entry.lineage, entry.id)]
-
-    async def _refinement_request(
-        self, entry: CandidateEntry, finding: RaceFinding
-    ) -> RefinementRequest | None:
-        gain = self._gain(entry.id, finding)
-        if gain is None:
-            return None
+    async def _refinement_request(self, entry: CandidateEntry, finding: RaceFinding) -> RefinementRequest:
+        speedup = _speedup(finding, entry.id)
+        assert speedup is not None  # only faster candidates are refined
         return RefinementRequest(
             candidate=entry.id,
-            kind=refinement_kind(refinement_depth(self._origins(entry))),
+            kind=refinement_kind(self._depth(entry)),
             targets=tuple(map(str, self._context.targets)),
             diff=entry.staged.diff,
             source=self._context.sources_of(entry.staged),
-            speedup=gain,
+            speedup=speedup,
             profile=await self._profile_of(entry),
             baseline_profile=self._profiles.get(BASELINE),
             ancestry=tuple(self._ancestor(name, finding) for name in (*entry.lineage, entry.id)),
@@ -270,31 +252,19 @@ class ProviderRequests:
 
     def _ancestor(self, name: CandidateId, finding: RaceFinding) -> Ancestor:
         entry = self._ledger.get(name)
-        ranked = finding.ranking.of(name) if finding.ranking else None
         return Ancestor(
             candidate=name,
             diff=entry.candidate.diff if entry.candidate else "",
             explanation=entry.submission.explanation,
-            speedup=ranked.speedup if ranked else None,
+            speedup=_speedup(finding, name),
         )
+
+
+def _speedup(finding: RaceFinding, name: CandidateId) -> Speedup | None:
+    ranked = finding.ranking.of(name) if finding.ranking else None
+    return ranked.speedup if ranked else None
 
 
 def _root(entry: CandidateEntry) -> CandidateId:
     """Return the first of a candidate's ancestors, or itself: repairs are counted for it."""
     return entry.lineage[0] if entry.lineage else entry.id
-
-
-def _evidence(outcome: CheckOutcome) -> int:
-    """Return how many things can be shown to a repairer."""
-    return len(outcome.failures) + outcome.tests.missing + outcome.values.differing
-
-
-def _submission(answer: Answer, origin: CandidateOrigin, word: str) -> Submission:
-    """Make a candidate of an answer; the ledger gives it a free name."""
-    return Submission(
-        id=CandidateId(f"{answer.parent}-{word}"),
-        content=answer.content,
-        origin=origin,
-        parent=CandidateId(answer.parent),
-        explanation=answer.explanation,
-    )

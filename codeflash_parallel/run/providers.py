@@ -20,14 +20,14 @@ from codeflash_parallel.run.run_state import ProviderCommand, RunRequest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Providers:
-    """Who answers; the settings' commands where no callable is given."""
+    """The repairer and the refiner of a run, where there are some."""
 
     repairer: Repairer | None = None
     refiner: Refiner | None = None
 
     @classmethod
     def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
-        """Return those that two texts name, see `command_repairer`; an empty one names nobody.
+        """Return the providers that two texts name, see `command_repairer`; an empty one names none.
 
         Raises:
             UsageError: `BAD_COMMAND` when one cannot be run.
@@ -39,13 +39,10 @@ class Providers:
 
     def completed(self, settings: Settings) -> Providers:
         """Return the providers with those that the settings name."""
-        deadline_s = settings.provider_timeout
-        repairer, refiner = self.repairer, self.refiner
-        if repairer is None and settings.repair_command:
-            repairer = command_repairer(settings.repair_command, deadline_s=deadline_s)
-        if refiner is None and settings.refine_command:
-            refiner = command_refiner(settings.refine_command, deadline_s=deadline_s)
-        return Providers(repairer=repairer, refiner=refiner)
+        repair = "" if self.repairer else settings.repair_command
+        refine = "" if self.refiner else settings.refine_command
+        named = Providers.of(repair, refine, deadline_s=settings.provider_timeout)
+        return Providers(repairer=self.repairer or named.repairer, refiner=self.refiner or named.refiner)
 
     def resumed(self, request: RunRequest, deadline_s: float) -> Providers:
         """Return the providers with the commands that a run had."""
@@ -70,7 +67,7 @@ class Providers:
 
 
 def command_of(provider: object) -> ProviderCommand | None:
-    """Return what finds a provider again."""
+    """Return the command of a provider, without arguments for a Python callable."""
     if provider is None:
         return None
     if not isinstance(provider, CommandProvider):

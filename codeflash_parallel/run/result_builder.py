@@ -1,8 +1,8 @@
-"""The result of a run, put together from what it has found out."""
+"""The result of a run: final statuses, verdict, and all figures of the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,13 @@ from codeflash_parallel.race.ranking.race_figures import summary as race_summary
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
-from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger, copied_from_originals, summed
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunFault, RunResult
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.run_context import RaceFinding, RunContext, RunFindings
 from codeflash_parallel.warm.server_fleet import Fleet
 
 
-def of_nobody(account: RunFindings) -> RunResult:
+def without_candidates(account: RunFindings) -> RunResult:
     """Return the result of a run without candidates."""
     return _result(account, Verdict.NONE_CORRECT, "There is no candidate.")
 
@@ -39,14 +39,14 @@ def judged(account: RunFindings) -> RunResult:
 
 
 def _accepted(account: RunFindings) -> str:
-    """Say of whose results the user's judge has accepted some; of the leaders, where there are any."""
+    """Return a sentence on candidates of which the user's judge accepted results; leaders only, if any."""
     judge, leaders = account.setup.settings.accept, account.finding.leaders
     equal = [entry.result for entry in account.ledger if entry.result and entry.result.status.is_equivalent]
     named = [r for r in equal if r.values.accepted and (r.id in leaders or not leaders)]
     if not named:
         return ""
-    who = ", ".join(f"{result.id} on {result.values.accepted} calls" for result in named)
-    return f" Where results differ they were accepted by your judge {judge}: {who}."
+    names = ", ".join(f"{result.id} on {result.values.accepted} calls" for result in named)
+    return f" Where results differ they were accepted by your judge {judge}: {names}."
 
 
 def interrupted(account: RunFindings, code: str) -> RunResult:
@@ -70,8 +70,8 @@ def interrupted(account: RunFindings, code: str) -> RunResult:
 
 
 def _result(account: RunFindings, verdict: Verdict | None, summary: str) -> RunResult:
-    account.clock.lap("report")
-    setup, finding, spent_ms = account.setup, account.finding, account.clock.ms
+    account.lap("report")
+    setup, finding, spent_ms = account.setup, account.finding, account.spent_ms
     candidates = _candidates(account.ledger)
     return RunResult(
         run_id=account.run_id,
@@ -81,7 +81,7 @@ def _result(account: RunFindings, verdict: Verdict | None, summary: str) -> RunR
         seed=account.seed,
         compare=setup.settings.compare.value,
         isolation=setup.isolation.level.value,
-        isolation_requested=setup.isolation.requested,
+        isolation_requested=setup.settings.isolation,
         pass_env=setup.pass_env,
         warnings=tuple(account.ledger.warnings),
         candidates=candidates,
@@ -92,15 +92,27 @@ def _result(account: RunFindings, verdict: Verdict | None, summary: str) -> RunR
         race=_race(account),
         load={"cores": float(setup.machine.cores), "load_1min": setup.machine.load},
         repository=str(setup.repository.root),
-        run_dir=str(account.folder),
+        run_dir=str(setup.run_dir(account.run_id)),
         **(_places(finding) if verdict is not None else {}),
         **(_baseline(account.context, candidates) if account.context is not None else {}),
     )
 
 
 def _candidates(ledger: Ledger) -> tuple[CandidateResult, ...]:
+    """Return the results; duplicates have the findings of the candidate that they repeat."""
     results = {entry.id: entry.result for entry in ledger if entry.result is not None}
-    return tuple(copied_from_originals(results).values())
+    found = []
+    for result in results.values():
+        original = results.get(CandidateId(result.duplicate_of)) if result.duplicate_of else None
+        names = ("tests", "values", "hints", "speedup") if original else ()
+        found.append(replace(result, **{name: getattr(original, name) for name in names}))
+    return tuple(found)
+
+
+def summed(timings_ms: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of candidates' times, by step; empty when none held a slot."""
+    spent = [timings for timings in timings_ms if timings]
+    return {step: sum(timings.get(step, 0.0) for timings in spent) for step in STEPS} if spent else {}
 
 
 def _race(account: RunFindings) -> dict[str, Any]:
@@ -109,7 +121,7 @@ def _race(account: RunFindings) -> dict[str, Any]:
 
 
 def _places(finding: RaceFinding) -> dict[str, Any]:
-    """Return who won."""
+    """Return the winner and the tie set."""
     ranking = finding.ranking
     if ranking is None:
         return {}
@@ -118,7 +130,7 @@ def _places(finding: RaceFinding) -> dict[str, Any]:
 
 
 def _baseline(context: RunContext, candidates: Sequence[CandidateResult]) -> dict[str, Any]:
-    """Return what is told of the ground on which candidates were judged."""
+    """Return the fields of the result that describe the baseline."""
     baseline, slot = context.baseline, context.pool.baseline
     values = context.settings.compare is ComparisonMode.VALUES
     return {
@@ -135,14 +147,14 @@ def _baseline(context: RunContext, candidates: Sequence[CandidateResult]) -> dic
 
 
 def _level(context: RunContext, candidates: Sequence[CandidateResult]) -> Level:
-    """Return how deep candidates were compared at most; with a judge, other results could be accepted."""
+    """Return the deepest level of comparison; with a judge, other results could be accepted."""
     is_derived = any(candidate.values.level is Level.DERIVED for candidate in candidates)
     level = Level.DERIVED if is_derived else context.baseline.level
     return Level.ACCEPTED if context.plan.judge and level is not Level.TESTS else level
 
 
 def _warm(fleet: Fleet) -> dict[str, Any]:
-    """Return what a run had of warm servers."""
+    """Return the use of warm servers."""
     tally = fleet.tally()
     counts = {name: tally[name] for name in ("servers", "forks", "restarts")}
     return {**counts, "unfit": list(fleet.reasons())}
@@ -175,7 +187,7 @@ def _finish_equivalent(
     if placed is None:
         ledger.finish(entry, CandidateStatus.UNDECIDED, *_unraced(finding, with_race=with_race))
         return
-    # A later race, or a look after it, was cut short; what the race before it said still holds.
+    # A later race, or the check after it, was cut short; the result of the race before it still holds.
     if entry.stage in {Stage.RACING, Stage.CONFIRMING}:
         ledger.move(entry, Step.MEASURE)
     ledger.finish(
@@ -190,7 +202,7 @@ def _finish_equivalent(
 
 
 def _unraced(finding: RaceFinding, *, with_race: bool) -> tuple[Code, str]:
-    """Return what is said of a candidate that is equivalent and has no place in a ranking."""
+    """Return code and reason of a candidate that is equivalent and not ranked."""
     if not with_race:
         return Code.NOT_RACED, _NOT_RACED
     return (Code.RACE_NOT_HELD, _NOT_HELD) if finding.not_held else (Code.CANCELLED, _RACE_CUT)

@@ -31,7 +31,7 @@ LAST = "last"
 
 
 def save_diff(run_dir: Path, candidate: Candidate) -> Path:
-    """Write a candidate's diff and return where it lies."""
+    """Write a candidate's diff and return its path."""
     path = run_dir / "diffs" / f"{_file_name(candidate.id)}.diff"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, candidate.diff.encode("utf-8", "surrogateescape"))
@@ -46,7 +46,7 @@ def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) 
 
 
 def load_document(run_dir: Path) -> dict[str, Any]:
-    """Return the document of a stored run; of one that was killed, or goes on, what its other files say.
+    """Return the document of a stored run; of one that is alive or was killed, what its other files hold.
 
     Raises:
         EnvironmentFault: `BAD_RUN`: it is not there or cannot be read.
@@ -114,7 +114,7 @@ def list_runs(cache: Path, repository: Path) -> list[dict[str, Any]]:
 
 
 class LastRun(StrEnum):
-    """Which run is meant by ``last``."""
+    """Meaning of ``last``."""
 
     #: The last one that was begun, killed or not.
     BEGUN = "begun"
@@ -135,7 +135,7 @@ def find_run(cache: Path, repository: Path, name: str, last: LastRun) -> Path:
         found = [i for i in ids if i in has_result][:1]
     else:
         found = [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
-        # One that cannot be read is in no list; whoever names it is told why.
+        # One that cannot be read is in no list; its reader gets the error.
         found = found or [i for i, path in dirs.items() if i == name and not _is_readable(path)]
     if not found or not name:
         raise UsageError("NO_SUCH_RUN", f"There is no run {name!r} of this repository.", "See `list`.")

@@ -1,4 +1,8 @@
-"""How far a run goes."""
+"""State of a run on disk: its request (`run.json`), whether it is alive (`lock`), its end (`end.json`).
+
+The process that makes the run holds the lock; the kernel releases it when the process dies. Results of the
+run's steps are in its step cache.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from codeflash_parallel.run.step_cache import StepCache, StepKind, read_value, t
 
 
 class RaceMode(StrEnum):
-    """How far a run goes."""
+    """Extent of a run."""
 
     #: Check, race, profile, refine.
     RACE = "race"
@@ -37,18 +41,12 @@ _END, _LOCK = "end.json", "lock"
 
 
 class Ending(StrEnum):
-    """How a run ended."""
+    """End of a run."""
 
     #: Every candidate was judged.
     FINISHED = "finished"
-    #: Ctrl-C or SIGTERM.
-    INTERRUPTED = "interrupted"
-    #: The wall budget was spent.
-    BUDGET = "budget"
-    #: The machinery failed for some candidates: they were not judged.
-    UNJUDGED = "unjudged"
-    #: The run could not continue: a full disk, a red baseline.
-    FAILED = "failed"
+    #: It was interrupted, or failed, or its wall budget was spent: it can be resumed.
+    OPEN = "open"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,14 +64,13 @@ class ProviderCommand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRequest:
-    """What a run was asked for.
+    """Request of a run.
 
     Attributes:
         schema: of the run's files.
         version: of the program.
         repository: root of the user's repository.
         project: folder of the project in it.
-        mode: how far the run goes, a `RaceMode`.
         seed: of everything random.
         settings: by name, as `settings_document` wrote them.
         submissions: candidates that were handed in at once, under their names in the run.
@@ -85,7 +82,7 @@ class RunRequest:
     version: str
     repository: str
     project: str
-    mode: str
+    mode: RaceMode
     seed: int
     settings: Mapping[str, Any]
     submissions: tuple[Submission, ...] = ()
@@ -96,7 +93,7 @@ class RunRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunEnd:
-    """How a run ended, the last time.
+    """The last end of a run.
 
     Attributes:
         code: why, where it is not finished.
@@ -110,13 +107,13 @@ class RunEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """What the files of a run say.
+    """State of a run, as its files have it.
 
     Attributes:
         submissions: all candidates that were handed in, in order.
         is_complete: whether the source of candidates had ended.
         checked: how many candidates have been checked.
-        end: `None`: the run goes on, or was killed.
+        end: `None`: the run is alive, or was killed.
     """
 
     request: RunRequest
@@ -137,7 +134,7 @@ class RunState:
 
 
 def read_state(run_dir: Path) -> RunState:
-    """Return what the files of a run say, which may be going on.
+    """Return the state of a run, which may be alive.
 
     Raises:
         UsageError: `NO_JOURNAL`: there is no request that could be read.
@@ -170,7 +167,7 @@ def _request(run_dir: Path) -> RunRequest:
 
 
 def write_request(run_dir: Path, request: RunRequest) -> None:
-    """Write what is asked for, on the disk when this returns; a run that is resumed keeps its own.
+    """Write the request, on the disk when this returns; a run that is resumed keeps its own.
 
     Raises:
         OSError: it cannot be written.
@@ -180,7 +177,7 @@ def write_request(run_dir: Path, request: RunRequest) -> None:
 
 
 def write_end(run_dir: Path, end: RunEnd) -> None:
-    """Write how a run ended, on the disk when this returns.
+    """Write the end of a run, on the disk when this returns.
 
     Raises:
         OSError: it cannot be written.
@@ -189,7 +186,7 @@ def write_end(run_dir: Path, end: RunEnd) -> None:
 
 
 def is_alive(run_dir: Path) -> bool:
-    """Say whether a process is at a run."""
+    """Return whether a process holds a run."""
     if not (run_dir / _LOCK).exists():
         return False
     lock = try_lock(run_dir / _LOCK)
@@ -256,7 +253,7 @@ def _held(run_dir: Path) -> Iterator[None]:
 
 def _note_failure(run_dir: Path, error: CodeflashParallelError) -> None:
     with suppress(OSError):  # the disk is full: without an end the run counts as killed
-        write_end(run_dir, RunEnd(ending=Ending.FAILED, code=error.code, message=error.message))
+        write_end(run_dir, RunEnd(ending=Ending.OPEN, code=error.code, message=error.message))
 
 
 def _remove_drafts(run_dir: Path) -> None:

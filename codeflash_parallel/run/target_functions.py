@@ -1,4 +1,7 @@
-"""Whether a function that is named is there, and what to say when it is not. Light."""
+"""Target functions of a run: the named ones, else those that candidates change.
+
+Loads little: `queue submit` needs it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.workspace.git.git_client import GitFailed, list_tree, user_git
 from codeflash_parallel.workspace.git.repository import Repository
 from codeflash_parallel.workspace.git.work_tree_files import list_work_tree
-from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, Snapshot
 from codeflash_parallel.workspace.snapshot.snapshot_request import resolve
 
@@ -24,7 +26,7 @@ from codeflash_parallel.workspace.snapshot.snapshot_request import resolve
 def must_have_named(repository: Repository, settings: Settings) -> None:
     """Look whether what the user named is there, before any lock is waited for.
 
-    What cannot be seen without a snapshot is left to `must_be_there`.
+    What cannot be seen without a snapshot is left to `targets_of`.
 
     Raises:
         UsageError: `BAD_FUNCTION`, `NO_SUCH_FUNCTION`, `BAD_BENCHMARK` or `BAD_JUDGE`, as `run` has them.
@@ -37,9 +39,9 @@ def must_have_named(repository: Repository, settings: Settings) -> None:
             named_callable(setting, place, source, targets)
     for target in targets:
         source = _source(repository, commit, target.path)
-        if commit and source is not None and not _is_python(source):
+        if commit and source is not None and parse_or_none(source.decode("utf-8", "replace")) is None:
             continue  # git keeps it in another form than the disk has it: a filter
-        must_be_there(target, source, partial(_paths, repository, commit))
+        _must_be_there(target, source, partial(_paths, repository, commit))
 
 
 #: By setting that names a callable: the code of an error, and what is wrong with one in the file of a target.
@@ -94,11 +96,7 @@ def _paths(repository: Repository, commit: str) -> Iterable[str]:
         return list_work_tree(repository, (), Path(scratch)).files
 
 
-def _is_python(source: bytes) -> bool:
-    return parse_or_none(source.decode("utf-8", "replace")) is not None
-
-
-def must_be_there(target: Target, source: bytes | None, paths: Callable[[], Iterable[str]]) -> None:
+def _must_be_there(target: Target, source: bytes | None, paths: Callable[[], Iterable[str]]) -> None:
     """Look whether a file holds a function.
 
     Args:
@@ -140,31 +138,27 @@ def _close(name: str, names: Iterable[str], *, most: int) -> str:
 _LARGEST_SOURCE = 2_000_000
 
 
-def named_targets(mirror: Mirror, snapshot: Snapshot, functions: Sequence[str]) -> tuple[Target, ...]:
-    """Read and verify the functions that the user named.
+async def targets_of(
+    mirror: Mirror, snapshot: Snapshot, named: Sequence[str], submissions: Iterable[Submission]
+) -> tuple[Target, ...]:
+    """Return the functions that are named, else those that some candidates change; there may be none.
 
     Raises:
         UsageError: `BAD_FUNCTION`, or `NO_SUCH_FUNCTION` with what there is instead.
     """
-    targets = tuple(dict.fromkeys(Target.parse(text) for text in functions))
+    from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
+
+    targets = tuple(dict.fromkeys(map(Target.parse, named)))
     for target in targets:
-        must_be_there(target, mirror.read(snapshot, target.path), partial(mirror.paths, snapshot))
-    return targets
-
-
-async def derived_targets(
-    mirror: Mirror, snapshot: Snapshot, submissions: Iterable[Submission]
-) -> tuple[Target, ...]:
-    """Return the functions that some candidates change; none when their changes lie outside functions."""
+        _must_be_there(target, mirror.read(snapshot, target.path), partial(mirror.paths, snapshot))
+    if targets:
+        return targets
     found: set[Target] = set()
     for submission in submissions:
-        content = submission.content
-        if isinstance(content, Replacement):
-            found |= set(_replaced(mirror, snapshot, content))
-            continue
-        made = await materialise(mirror, snapshot, submission, ())
-        if isinstance(made, Candidate):
-            found |= set(_touched(mirror, snapshot, made))
+        if isinstance(submission.content, Replacement):
+            found.update(_replaced(mirror, snapshot, submission.content))
+        elif isinstance(made := await materialise(mirror, snapshot, submission, ()), Candidate):
+            found.update(_touched(mirror, snapshot, made))
     return tuple(sorted(found))
 
 
@@ -176,25 +170,23 @@ def _replaced(mirror: Mirror, snapshot: Snapshot, replacement: Replacement) -> I
         names = functions_of(replacement.code)
     except (UsageError, SyntaxError):
         return ()  # the candidate's mistake: it is told when it is materialised
-    homes = [(path, functions) for path, functions in _sources(mirror, snapshot)]
+    functions = {path: _functions_in(mirror, snapshot, path) for path in mirror.paths(snapshot)}
     for name in names:
-        having = [path for path, functions in homes if name in functions]
+        having = [path for path, there in functions.items() if name in there]
         if len(having) == 1:
             return (Target(path=having[0], qualname=name),)
     return ()
 
 
-def _sources(mirror: Mirror, snapshot: Snapshot) -> Iterable[tuple[str, tuple[str, ...]]]:
-    for path in mirror.paths(snapshot):
-        if not path.endswith(".py") or is_test(path):
-            continue
-        source = mirror.read(snapshot, path)
-        if source is None or len(source) > _LARGEST_SOURCE:
-            continue
-        try:
-            yield path, functions_of(source.decode("utf-8", "replace"))
-        except SyntaxError:
-            continue
+def _functions_in(mirror: Mirror, snapshot: Snapshot, path: str) -> Sequence[str]:
+    """Return the functions of a file that is no test."""
+    source = mirror.read(snapshot, path) if path.endswith(".py") and not is_test(path) else None
+    if source is None or len(source) > _LARGEST_SOURCE:
+        return ()
+    try:
+        return functions_of(source.decode("utf-8", "replace"))
+    except SyntaxError:
+        return ()
 
 
 def _touched(mirror: Mirror, snapshot: Snapshot, candidate: Candidate) -> Iterable[Target]:
@@ -210,7 +202,7 @@ def _touched(mirror: Mirror, snapshot: Snapshot, candidate: Candidate) -> Iterab
 
 
 def is_test(path: str) -> bool:
-    """Say whether a file looks like one of tests, by its path."""
+    """Return whether a file looks like one of tests, by its path."""
     name = PurePosixPath(path)
     in_tests = any(part in {"test", "tests"} for part in name.parts[:-1])
     return in_tests or name.name.startswith("test_") or name.name == "conftest.py"

@@ -31,8 +31,7 @@ from codeflash_parallel.queue.daemon_protocol import (
 from codeflash_parallel.queue.errors import QueueDamaged, VariablesNotPassed
 from codeflash_parallel.queue.job_result import FINAL, submit_anew
 from codeflash_parallel.queue.jobs import JobId, JobRequest, JobState, JobStatus, QueuePlace, Receipt
-from codeflash_parallel.result.errors import CodeflashParallelError, InternalError
-from codeflash_parallel.run.fault_conversion import first_of
+from codeflash_parallel.result.errors import CodeflashParallelError, InternalError, first_of
 
 #: pid, user, group
 _CREDENTIALS = struct.Struct("iII")

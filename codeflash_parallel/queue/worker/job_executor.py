@@ -20,11 +20,10 @@ from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.queue.errors import VariablesNotPassed
 from codeflash_parallel.queue.jobs import JobKind
 from codeflash_parallel.queue.submission.job_builder import JobPayload, stamp, task_of
-from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
+from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError, ungrouped
 from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStarted, StepChanged
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.fault_conversion import ungrouped
 from codeflash_parallel.run.providers import Providers
 from codeflash_parallel.run.run_state import RaceMode
 from codeflash_parallel.workspace.git.repository import find_repository

@@ -1,4 +1,4 @@
-"""What a race times, what that costs, and how an arm of the race is started."""
+"""The work that a race times, its cost and budget, and the specification of an arm."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from codeflash_parallel.check.session.runner_session import (
 from codeflash_parallel.config.settings import ComparisonMode, Settings
 from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.ranking.tie_break_policy import Policy
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.race.worker.result_judge import SampledResult
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.check_phase.target_callers import Callers
+from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
 from codeflash_parallel.run.run_context import RunContext
 
 #: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
@@ -50,6 +49,7 @@ class Workload:
         notes: what a person should know, sentences.
         unsteady: names of groups, as they were tried, that do not give the same values twice.
         callers: the functions whose calls are timed, where those are not the targets'.
+        of: their names, and what of their time is the targets', a clause.
     """
 
     work: WorkKind
@@ -58,7 +58,8 @@ class Workload:
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
-    callers: Callers | None = None
+    callers: WatchedBaseline | None = None
+    of: str = ""
 
     @property
     def pass_ns(self) -> int:
@@ -83,8 +84,7 @@ class Workload:
     def _size(self) -> str:
         match self.work:
             case WorkKind.CALLS:
-                of = f" {self.callers.words}" if self.callers else ""
-                return _counted(sum(len(group.calls) for group in self.groups), "captured call") + of
+                return _counted(sum(len(group.calls) for group in self.groups), "captured call") + self.of
             case WorkKind.IN_PLACE:
                 return "calls inside " + _counted(sum(len(group.tests) for group in self.groups), "test")
             case WorkKind.TESTS | WorkKind.BENCHMARKS:
@@ -115,33 +115,6 @@ def budget_ns(settings: Settings, workload: Workload, started_ns: int) -> int:
 _CORES_AHEAD = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaceTerms:
-    """What all races of a run have in common.
-
-    Attributes:
-        plan: the rules.
-        policy: names the winner of a tie.
-    """
-
-    workload: Workload
-    plan: RacePlan
-    policy: Policy
-
-    @property
-    def summary(self) -> str:
-        """Return what is timed and how long that may take, one clause."""
-        return f"{self.workload.summary}; budget {self.plan.budget_ns / 1e9:.0f} s"
-
-
-def race_terms(context: RunContext, workload: Workload, policy: Policy) -> RaceTerms:
-    """Return the terms of a run's races."""
-    # A process of a race starts as quickly as one of the tests, which imports and collects more.
-    started_ns = context.baseline.cpu_ns - int(context.baseline.suite_s * 1e9)
-    plan = race_plan(context.settings, workload, max(0, started_ns))
-    return RaceTerms(workload=workload, plan=plan, policy=policy)
-
-
 def race_plan(settings: Settings, workload: Workload, started_ns: int) -> RacePlan:
     """Return the rules of races; the start of a process counts where the budget is automatic."""
     machine = read_machine()
@@ -161,20 +134,20 @@ def race_plan(settings: Settings, workload: Workload, started_ns: int) -> RacePl
 
 
 def ground_of(context: RunContext, workload: Workload) -> tuple[RunnerConfig, Baseline]:
-    """Return what the timed calls are made by, and what they are held against."""
-    ground = workload.callers.ground if workload.callers else None
-    return (ground.guest, ground.baseline) if ground else (context.guest, context.baseline)
+    """Return the runner configuration and the baseline of the timed calls."""
+    ground = workload.callers or context
+    return ground.guest, ground.baseline
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaceJury:
-    """Judges by what is known of a baseline (`benchmark.jury.Jury`)."""
+    """The user's judge of results in a race (`race.worker.result_judge`)."""
 
     judge: AcceptFunction
     baseline: Baseline
 
     def accepts(self, call: int, digest: str, /) -> bool:
-        """Say whether a result was accepted before, or is the baseline's."""
+        """Return whether a result was accepted before, or is the baseline's."""
         expected = self.baseline.expected_call(call)
         if expected is None:
             return False
@@ -207,19 +180,14 @@ class RaceJury:
         return why and f"does not accept ({expected.test}): {why}"
 
 
-def jury_of(context: RunContext) -> RaceJury | None:
-    """Return the jury of a run's races, where the user has named a judge."""
-    judge = context.plan.judge
-    return None if judge is None else RaceJury(judge=judge, baseline=context.baseline)
-
-
 def bench_of(context: RunContext) -> RaceEnvironment:
     """Return what arms are run with."""
+    judge = context.plan.judge
     return RaceEnvironment(
-        runner=context.runner,
+        runner=context.setup.launcher,
         guest_dir=context.guest.directory,
-        limits=context.limits,
-        jury=jury_of(context),
+        limits=context.plan.limits,
+        jury=None if judge is None else RaceJury(judge=judge, baseline=context.baseline),
     )
 
 

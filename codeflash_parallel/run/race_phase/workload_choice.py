@@ -1,4 +1,4 @@
-"""Choice of what a race times: made once a run, tried on the baseline, and told before the race begins."""
+"""Choice of the work that a race times: made once a run, tried on the baseline, told before the race."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from codeflash_parallel.race.workload.cost_groups import (
 from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.check_phase.target_callers import callers_of
+from codeflash_parallel.run.check_phase.watched_functions import callers_of
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, ground_of
 from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.target_functions import named_callable
@@ -83,18 +84,26 @@ async def choose_workload(context: RunContext) -> Workload:
         EnvironmentFault: it cannot be timed on the baseline.
     """
     settings, baseline = context.settings, context.baseline
-    if settings.benchmark:
-        return await _tried(context, _callable(context, settings.benchmark))
-    if settings.benchmark_command:
-        workload = await _tried(context, _command(settings.benchmark_command))
-        await _must_run_targets(context, workload)
+    if place := settings.benchmark:
+        source = context.mirror.read(context.snapshot, place.partition("::")[0])
+        given = named_callable("benchmark", place, source, context.targets)
+        named = _named(WorkKind.CALLABLE, "--benchmark names it", [place], callable=given)
+        return await _tried(context, named)
+    if command := settings.benchmark_command:
+        words = _words(command)
+        named = _named(WorkKind.COMMAND, "--benchmark-command names it", [command], command=words)
+        await _must_run_targets(context, workload := await _tried(context, named))
         return workload
     if benchmarks := [test for test in baseline.benchmarks if baseline.expected.get(test) == "passed"]:
-        return _pooled(await _tried(context, _benchmarks(benchmarks)))
+        why = "the project has benchmarks of the targets"
+        tried = await _tried(context, _named(WorkKind.BENCHMARKS, why, benchmarks))
+        return replace(tried, groups=whole_test_groups([(group.name, group.ns) for group in tried.groups]))
     is_open = baseline.executing and not settings.accept and not _is_made_again(baseline)
     if is_open and (found := await callers_of(context)):
-        calls = captured_calls(found.ground.baseline)
-        return replace(calls, why=_NOT_AGAIN, callers=found)
+        functions = ", ".join(f"`{function.qualname}`" for function in found.functions)
+        targets = ", ".join(f"`{target.qualname}`" for target in context.targets)
+        of = f" of {functions}; {targets} is {100 * found.baseline.share:.0f} % of it"
+        return replace(captured_calls(found.baseline), why=_NOT_AGAIN, callers=found, of=of)
     return await without_callers(context)
 
 
@@ -109,7 +118,7 @@ async def without_callers(context: RunContext) -> Workload:
 
 
 def _is_made_again(baseline: Baseline) -> bool:
-    """Say whether half of the targets' calls are made again, and their inputs cheaply."""
+    """Return whether half of the targets' calls are made again, and their inputs cheaply."""
     others = sum(n for why, n in baseline.uncaptured.items() if not why.startswith("in part: "))
     costs, copies = baseline.costs_ns, baseline.copies_ns
     cheap_ns = sum(ns for index, ns in costs.items() if copies.get(index, 0) <= DEAR_COPY * ns)
@@ -202,39 +211,22 @@ def _whole_tests(baseline: Baseline) -> Workload:
     return Workload(work=WorkKind.TESTS, why=why, groups=groups, notes=(_NO_TWINS,))
 
 
-def _benchmarks(tests: Sequence[str]) -> Workload:
-    groups = tuple(CostGroup(name=test, ns=_UNKNOWN_NS, tests=(test,)) for test in tests)
-    return Workload(work=WorkKind.BENCHMARKS, why="the project has benchmarks of the targets", groups=groups)
+def _named(work: WorkKind, why: str, names: Sequence[str], **fields: object) -> Workload:
+    """Return work with a group for each name, whose costs are not known yet."""
+    is_tests = work is WorkKind.BENCHMARKS
+    groups = [CostGroup(name=name, ns=_UNKNOWN_NS, tests=(name,) if is_tests else ()) for name in names]
+    return Workload(work=work, why=why, groups=tuple(groups), fields=fields)
 
 
-def _pooled(workload: Workload) -> Workload:
-    """Return benchmarks, tried one by one, in cost groups."""
-    groups = whole_test_groups([(group.name, group.ns) for group in workload.groups])
-    return replace(workload, groups=groups)
-
-
-def _callable(context: RunContext, place: str) -> Workload:
-    source = context.mirror.read(context.snapshot, place.partition("::")[0])
-    given = named_callable("benchmark", place, source, context.targets)
-    group = CostGroup(name=place, ns=_UNKNOWN_NS)
-    return Workload(
-        work=WorkKind.CALLABLE, why="--benchmark names it", groups=(group,), fields={"callable": given}
-    )
-
-
-def _command(text: str) -> Workload:
+def _words(command: str) -> list[str]:
     try:
-        words = shlex.split(text)
+        words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(
-            "BAD_BENCHMARK", f"benchmark_command {text!r} is not a command line: {error}."
-        ) from error
+        message = f"benchmark_command {command!r} is not a command line: {error}."
+        raise UsageError("BAD_BENCHMARK", message) from error
     if not words:
         raise UsageError("BAD_BENCHMARK", "benchmark_command names no program.")
-    group = CostGroup(name=text, ns=_UNKNOWN_NS)
-    return Workload(
-        work=WorkKind.COMMAND, why="--benchmark-command names it", groups=(group,), fields={"command": words}
-    )
+    return words
 
 
 async def _tried(context: RunContext, workload: Workload) -> Workload:
@@ -265,31 +257,21 @@ async def _must_run_targets(context: RunContext, workload: Workload) -> None:
     Raises:
         EnvironmentFault: `BENCHMARK_UNFIT`, it runs other code, an installed copy perhaps.
     """
-    slot, deadline_s = context.pool.baseline, _PATIENCE_S + _SLOWER * workload.pass_ns / 1e9
-    plan = RacePlan(groups=workload.groups, work=workload.work, budget_ns=int(deadline_s * 1e9))
-    await slot.stage(_unimportable(context))
+    slot, read = context.pool.baseline, partial(context.mirror.read, context.snapshot)
+    paths = sorted({target.path for target in context.targets})
+    texts = {path: text for path in paths if (text := read(path)) is not None}
+    await slot.stage([Edit(path=p, old_digest=digest_of(t), new=_RAISING) for p, t in texts.items()])
     try:
-        baseline = arm(context, workload, "", slot.workspace, None)
-        found = await probe(bench_of(context), baseline, plan, deadline_s=deadline_s)
+        found = await _probed(context, workload, _PATIENCE_S + _SLOWER * workload.pass_ns / 1e9)
     finally:
         await slot.discard()
     if isinstance(found, BaselineProbe):
-        files = ", ".join(sorted({target.path for target in context.targets}))
         raise EnvironmentFault(
             "BENCHMARK_UNFIT",
             f"{workload.groups[0].name} does not run the code that is to be timed: "
-            f"it succeeds where {files} raises as soon as it is imported.",
+            f"it succeeds where {', '.join(paths)} raises as soon as it is imported.",
             "It runs in a copy of the project: let it import from there, say by env PYTHONPATH=src python.",
         )
-
-
-def _unimportable(context: RunContext) -> list[Edit]:
-    """Return edits by which the files of the targets raise what hardly anybody catches."""
-    paths = sorted({target.path for target in context.targets})
-    texts = [(path, context.mirror.read(context.snapshot, path)) for path in paths]
-    return [
-        Edit(path=path, old_digest=digest_of(text), new=_RAISING) for path, text in texts if text is not None
-    ]
 
 
 async def twinned(

@@ -1,38 +1,40 @@
-"""What all calls of an evaluator have in common: settings, repository, machine, interpreter, isolation."""
+"""Setup of an evaluator: settings, repository, shares of the machine, interpreter, isolation."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import ceil, floor
 from pathlib import Path
 
 from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig, first_run_spec, hashed, run_guest
+from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.environment_allowlist import requested_names
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.process.environment import HASH_SEEDS, project_environment
+from codeflash_parallel.process.environment import project_environment
 from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import Launcher
-from codeflash_parallel.process.machine import Machine, read_machine
-from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
+from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.isolation_policy import (
     GuestLimits,
     IsolationLevel,
     IsolationPolicy,
-    missing_rights,
-    reached_limits,
 )
-from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.setup.machine_shares import Shares, shares_of
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, copied_encoders
 from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
 from codeflash_parallel.workspace.git.repository import Repository
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
+
+_MIB = 1 << 20
+#: What private memory is asked for may be so many times what is resident: a backstop, not the limit.
+_BEHIND = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +61,7 @@ class Setup:
     machine: Machine
     shares: Shares
     interpreter: Path
-    isolation: Isolation
+    isolation: IsolationPolicy
 
     def run_dir(self, run_id: str) -> Path:
         """Return the folder of a run."""
@@ -130,7 +132,8 @@ def set_up(
     shares = shares_of(machine, settings, sharers)
     project = repository.root / repository.project
     interpreter = choose_interpreter(settings.python, project, repository.root)
-    place = (interpreter, guest_dir, cache)
+    prober = LevelProber(interpreter=interpreter, guest_dir=guest_dir, cache=cache)
+    level = choose(settings.isolation, settings.require_isolation, prober)
     return Setup(
         settings=settings,
         repository=repository,
@@ -143,63 +146,21 @@ def set_up(
         machine=machine,
         shares=shares,
         interpreter=interpreter,
-        isolation=isolation_of(settings, repository, place, shares.memory_bytes),
+        isolation=_isolation_policy(settings, repository, level, cache, shares.memory_bytes),
     )
 
 
-_MIB = 1 << 20
-#: What private memory is asked for may be so many times what is resident: a backstop, not the limit.
-_BEHIND = 4
-_LIMITS = ProcessLimits(wall_s=3600.0)
-#: How many test ids the message names.
-_NAMED = 5
-_BAD = ("failed", "error")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Isolation:
-    """What is in force in a run.
-
-    Attributes:
-        requested: the setting.
-        policy: of every slot.
-    """
-
-    requested: str
-    policy: IsolationPolicy
-
-    @property
-    def level(self) -> IsolationLevel:
-        """The level."""
-        return self.policy.level
-
-
-def isolation_of(
-    settings: Settings, repository: Repository, place: tuple[Path, Path, Path], memory_bytes: int
-) -> Isolation:
-    """Choose a level and make its policy; tries levels where that is not known. Blocks.
+def _isolation_policy(
+    settings: Settings, repository: Repository, level: IsolationLevel, cache: Path, memory_bytes: int
+) -> IsolationPolicy:
+    """Return what the processes of every slot may see and do.
 
     Args:
-        settings: of the run.
-        repository: the user's, which is hidden.
-        place: interpreter, guest and cache.
         memory_bytes: limit of one check.
 
     Raises:
-        EnvironmentFault: `NO_ISOLATION`, what was asked for or required does not work here.
         UsageError: `BAD_SETTING`, a path that may be written to is not there.
     """
-    interpreter, guest_dir, cache = place
-    prober = LevelProber(interpreter=interpreter, guest_dir=guest_dir, cache=cache)
-    level = choose(settings.isolation, settings.require_isolation, prober)
-    return Isolation(
-        requested=settings.isolation, policy=_policy(settings, repository, level, cache, memory_bytes)
-    )
-
-
-def _policy(
-    settings: Settings, repository: Repository, level: IsolationLevel, cache: Path, memory_bytes: int
-) -> IsolationPolicy:
     roots = {str(path) for path in (repository.root, repository.git_dir, repository.common_dir)}
     outermost = sorted(root for root in roots if not any(str(p) in roots for p in Path(root).parents))
     held = os.path.realpath(cache)
@@ -230,57 +191,90 @@ def _granted(path: str, never: Sequence[str]) -> str:
     return found
 
 
-async def explained(fault: EnvironmentFault, guest: RunnerConfig, workspace: Workspace) -> EnvironmentFault:
-    """Return what to say of a baseline that is red: it met a limit, or lacks a right that its level takes.
+#: Memory that is never given to checks: for the evaluator, git and the page cache.
+_RESERVED_BYTES = 512 * 1024 * 1024
+#: No check is given less: an interpreter with a scientific stack needs that much.
+_LEAST_BYTES = 512 * 1024 * 1024
+_MIB = 1 << 20
+#: No check is given less than this many times what the baseline takes: it replays calls besides, in a fork
+#: whose template's pages count in full.
+_LEAST_FACTOR = 1.25
+#: A shorter run of the baseline tells nothing of its use of cores: clocks are rounded.
+_SHORTEST_NS = 1_000_000
+#: A share is not less than this many times what the baseline takes, either: a candidate may take more.
+_SHARE_FACTOR = 2
 
-    For the latter its tests are run once more at `none`.
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """What may be used.
+
+    Attributes:
+        slots: how many candidates are evaluated at once.
+        cores: cores' worth of CPU time that checks may use.
+        free_bytes: what all checks and servers together may hold.
+        memory_bytes: the memory limit of one check, as long as nothing is known of the baseline.
+    """
+
+    slots: int
+    cores: float
+    free_bytes: int
+    memory_bytes: int
+
+
+def shares_of(machine: Machine, settings: Settings, sharers: int = 1) -> Shares:
+    """Return what the settings ask for, else a fair share of what is available.
 
     Args:
-        fault: what was found at the level.
-        guest: of the run.
-        workspace: the baseline's slot; whoever calls restores it.
+        sharers: how many evaluators share the machine's memory: a daemon's workers.
     """
-    level = workspace.isolation.level
-    if fault.code not in {"RED_BASELINE", "BASELINE_CRASHED", "NO_TESTS"}:
-        return fault
-    if flags := reached_limits(fault.message):
-        return _without_more(fault, flags)
-    if level is IsolationLevel.NONE:
-        return fault
-    free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=IsolationPolicy())
-    session = await run_guest(guest, free, first_run_spec(guest, free), _LIMITS)
-    outcomes = session.report.tests.values()
-    if not session.report.collected or any(test.outcome in _BAD for test in outcomes):
-        return fault
-    return _only_confined(fault, level)
-
-
-def _only_confined(fault: EnvironmentFault, level: IsolationLevel) -> EnvironmentFault:
-    """Return the fault of a baseline that is green without isolation."""
-    message = (
-        f"{fault.message} It is green without isolation: what it misses is a right that level {level} takes."
+    wanted = settings.parallel_candidates
+    slots = auto_slots(machine) if wanted == "auto" else wanted
+    free_bytes = max(0, machine.memory_bytes - _RESERVED_BYTES) // sharers
+    fair_bytes = max(free_bytes // (slots + 1), _LEAST_BYTES)
+    return Shares(
+        slots=slots,
+        cores=min(float(machine.cores), machine.quota_cores),
+        free_bytes=free_bytes,
+        memory_bytes=settings.memory_limit * _MIB if settings.memory_limit else fair_bytes,
     )
-    flags = missing_rights(fault.message)
-    granted = f"{' or '.join(flags)} would grant it" if flags else _ANY
-    return EnvironmentFault("RED_BASELINE", message, f"{granted}; --isolation none takes no right.")
 
 
-def _without_more(fault: EnvironmentFault, flags: Sequence[str]) -> EnvironmentFault:
-    """Return the fault of a baseline that met limits; of a traceback, only the end."""
-    said, traceback, after = fault.message.partition("Traceback (")
-    said += after.strip().splitlines()[-1] if traceback else ""
-    return EnvironmentFault(fault.code, said, f"{' or '.join(flags)} gives it more.")
+def memory_limit_of(shares: Shares, settings: Settings, baseline_bytes: int) -> int:
+    """Return the memory limit of one check, in bytes, when it is known what the baseline takes.
 
+    Args:
+        baseline_bytes: largest resident size of the baseline's run.
 
-_ANY = "Grant it by --allow-network, --allow-write PATH or --pass-env NAME"
-
-
-def key_of(policy: IsolationPolicy) -> tuple[object, ...]:
-    """Return what findings about the baseline depend on, of a policy: not where things lie, but rights.
-
-    The backstop behind the memory limit follows what memory is free at the moment: with it, no baseline
-    would be found again by another process.
+    Raises:
+        UsageError: `BAD_SETTING`, a limit was asked for that the baseline itself would not keep.
     """
-    rights = policy.as_spec()
-    limits = {name: value for name, value in rights["limits"].items() if name != "data_bytes"}
-    return (*(rights[name] for name in ("level", "network", "writable")), limits)
+    if not settings.memory_limit:
+        return max(shares.memory_bytes, _SHARE_FACTOR * baseline_bytes)
+    least_mib = ceil(_LEAST_FACTOR * baseline_bytes / _MIB)
+    if settings.memory_limit < least_mib:
+        raise UsageError(
+            "BAD_SETTING",
+            f"memory_limit is {settings.memory_limit} MiB, and the baseline's own tests take "
+            f"{ceil(baseline_bytes / _MIB)} MiB.",
+            f"A check takes up to a quarter more: give at least {least_mib}, or 0 for a fair share.",
+        )
+    return shares.memory_bytes
+
+
+def checks_at_once(shares: Shares, slots: int, baseline: Baseline, server_bytes: int = 0) -> int:
+    """Return how many checks may run at the same time: at least one, at most one a slot.
+
+    Limited by cores and memory, as the baseline needs them.
+
+    Args:
+        slots: that exist.
+        baseline: a draft will do.
+        server_bytes: resident memory of one slot's servers.
+    """
+    is_measured = baseline.wall_ns >= _SHORTEST_NS and baseline.cpu_ns > 0
+    cores_each = baseline.cpu_ns / baseline.wall_ns if is_measured else 1.0
+    bytes_each = baseline.rss_bytes + server_bytes
+    by_cores = floor(shares.cores / cores_each + 0.5)
+    by_memory = shares.free_bytes // bytes_each if bytes_each else slots
+    return max(1, min(slots, by_cores, by_memory))

@@ -7,7 +7,7 @@ import pytest
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.result_model import STEPS
-from codeflash_parallel.run.ledger import CandidateTimes, summed, together
+from codeflash_parallel.run.ledger import CandidateTimes, together
 
 MS = 10**6
 
@@ -30,11 +30,11 @@ def test_what_no_step_claims_is_other() -> None:
 
 def test_a_wait_lasts_until_a_slot_is_there() -> None:
     spent = CandidateTimes(held_ns=MS)
-    spent.waits(10 * MS)
-    spent.waits(20 * MS)
-    spent.served(30 * MS)
-    spent.waits(50 * MS)
-    spent.served(51 * MS)
+    spent.begin_wait(10 * MS)
+    spent.begin_wait(20 * MS)
+    spent.end_wait(30 * MS)
+    spent.begin_wait(50 * MS)
+    spent.end_wait(51 * MS)
     assert spent.by_step()["queue"] == pytest.approx(21.0)
 
 
@@ -52,7 +52,6 @@ def test_steps_that_overlap_leave_nothing_below_zero() -> None:
 
 def test_who_never_held_a_slot_has_no_steps() -> None:
     assert CandidateTimes(queue_ns=MS).by_step() == {}
-    assert summed([{}, {}]) == {}
 
 
 def test_overhead_is_the_slot_without_tests_and_evidence() -> None:
@@ -73,9 +72,3 @@ def test_looks_around_a_race_add_to_waits_and_tests_and_are_a_step_of_their_own(
     assert steps["confirm"] == pytest.approx(400.0)
     assert sum(steps.values()) == pytest.approx(708.0)
     assert together(check.by_step(), {}) == check.by_step()
-
-
-def test_a_run_sums_up_its_candidates() -> None:
-    total = summed([{"queue": 1.0, "calls": 2.0}, {}, {"calls": 3.5}])
-    assert tuple(total) == STEPS
-    assert (total["queue"], total["calls"], total["other"]) == (1.0, 5.5, 0.0)

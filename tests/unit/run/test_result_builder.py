@@ -8,15 +8,16 @@ from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCa
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Submission
 from codeflash_parallel.result.candidate.lifecycle import Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import STEPS
 from codeflash_parallel.run.ledger import Ledger
-from codeflash_parallel.run.result_builder import conclusion, finish_all, sentence
+from codeflash_parallel.run.result_builder import conclusion, finish_all, sentence, summed
 from codeflash_parallel.run.run_context import RaceFinding
 
 TO_PASSED = (Step.PREPARE, Step.ENQUEUE, Step.STAGE, Step.PASS)
 
 
 def ledger_of(**steps: tuple[Step, ...]) -> Ledger:
-    ledger = Ledger("run", lambda _event: None)
+    ledger = Ledger("run")
     for name, walk in steps.items():
         entry = ledger.add(Submission(id=CandidateId(name), content=PatchText(patch="")))
         for step in walk:
@@ -144,3 +145,10 @@ def test_nothing_equivalent() -> None:
 
 def test_clauses_become_sentences() -> None:
     assert [sentence(c) for c in ("", "beaten by b", "Done.")] == ["", "Beaten by b.", "Done."]
+
+
+def test_a_run_sums_up_its_candidates() -> None:
+    total = summed([{"queue": 1.0, "calls": 2.0}, {}, {"calls": 3.5}])
+    assert tuple(total) == STEPS
+    assert summed([{}, {}]) == {}
+    assert (total["queue"], total["calls"], total["other"]) == (1.0, 5.5, 0.0)

@@ -43,7 +43,7 @@ def test_every_stage_is_reachable() -> None:
 
 @given(st.lists(st.sampled_from(list(Step)), max_size=12), st.sampled_from(list(CandidateStatus)))
 def test_a_ledger_never_gives_a_status_that_cannot_follow(steps: list[Step], status: CandidateStatus) -> None:
-    ledger = Ledger("run", lambda _event: None)
+    ledger = Ledger("run")
     entry = ledger.add(Submission(id=CandidateId("a"), content=PatchText(patch="")))
     for step in steps:
         if (entry.stage, step) in TRANSITIONS and TRANSITIONS[entry.stage, step] is not Stage.FINISHED:

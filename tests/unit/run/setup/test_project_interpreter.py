@@ -1,4 +1,4 @@
-"""The user's encoders are found where they are named, and copied."""
+"""The stamp of an interpreter, and the user's encoders: found where they are named, and copied."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.run.setup.project_interpreter import copied_encoders
+from codeflash_parallel.run.setup.project_interpreter import copied_encoders, environment_stamp
 
 
 @pytest.fixture
@@ -55,3 +55,29 @@ def test_what_is_not_there_is_said(place: Path, encoder: str) -> None:
         copied(place, encoder)
     assert caught.value.code == "BAD_SETTING"
     assert "missing" in caught.value.message or "tools" in caught.value.message
+
+
+def make_interpreter(folder: Path) -> Path:
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib" / "python3" / "site-packages").mkdir(parents=True)
+    return folder / "bin" / "python"
+
+
+def test_the_stamp_of_an_environment_is_in_the_same_order_in_every_process(tmp_path: Path) -> None:
+    """It names two folders: in the order of a set, half of all runs would not find their baseline."""
+    base = make_interpreter(tmp_path / "base")
+    base.touch()
+    for number in range(8):
+        own = make_interpreter(tmp_path / f"venv{number}")
+        own.symlink_to(base)
+        stamp = environment_stamp(own)
+        places = [stamp.index(f"{folder / 'lib'}") for folder in (own.parent.parent, base.parent.parent)]
+        assert places == sorted(places)
+
+
+def test_the_stamp_changes_with_what_is_installed(tmp_path: Path) -> None:
+    own = make_interpreter(tmp_path / "venv")
+    own.touch()
+    before = environment_stamp(own)
+    (own.parent.parent / "lib" / "python3" / "site-packages" / "zz.pth").write_text("/elsewhere\n")
+    assert environment_stamp(own) != before

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.run.fault_conversion import ungrouped
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError, ungrouped
 
 
 def test_a_group_of_ours_becomes_its_first() -> None:
