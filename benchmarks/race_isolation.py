@@ -31,8 +31,8 @@ from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import BASELINE, Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import Raced, RaceFailed
-from codeflash_parallel.race.statistics.power_analysis import unit_sd
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.statistics.sequential_test import unit_sd
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.sandbox.runner_command import install_guest

@@ -51,6 +51,12 @@ def _guests_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _only_named_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the projects under test the plugins of our own environment: seconds of each start."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+@pytest.fixture(autouse=True)
 def _handlers_of_signals() -> Iterator[None]:
     """Undo what the command line does to its process at its end, which here is the tests' own."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from calibration.work import LIMITS, WORKS, Course, has_package
 from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 

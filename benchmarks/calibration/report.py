@@ -29,7 +29,7 @@ from calibration.page import (
 from calibration.traces import Cell, Layout, Traces
 from calibration.work import WORKS
 from codeflash_parallel.race.plan import RaceStage
-from codeflash_parallel.race.statistics.power_analysis import unit_sd
+from codeflash_parallel.race.statistics.sequential_test import unit_sd
 
 
 def figures(state: Path) -> str:

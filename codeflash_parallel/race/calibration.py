@@ -50,7 +50,7 @@ WINDOW_NS = 200_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockScale:
-    """How much work one block of a group is.
+    """Size of one block of a group.
 
     Attributes:
         cycle: calls of one pass over the group.

@@ -1,4 +1,4 @@
-"""What a race measured: blocks, rounds, what of a block is the channel's, which clock decides. Pure."""
+"""Measurements of a race: blocks, rounds, the channel's part of a block, the clock that decides. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_NS = 500
 
 
 class DecidingClock(StrEnum):
-    """Which clock decides."""
+    """Clock that decides."""
 
     #: CPU time of the unit, all its threads.
     CPU = "cpu"
@@ -37,7 +37,7 @@ class DecidingClock(StrEnum):
 
 
 class BlockKind(StrEnum):
-    """What a block was for."""
+    """Purpose of a block."""
 
     #: No calls: what the channel costs.
     EMPTY = "empty"
@@ -130,7 +130,7 @@ def blocks_of(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelCost:
-    """What a block without calls costs, or a window in it: it is taken off every other one."""
+    """Cost of a block without calls, or of a window in it: it is taken off every other one."""
 
     cpu_ns: float = 0.0
     wall_ns: float = 0.0

@@ -1,4 +1,4 @@
-"""What a race is to measure: arms, work, error budgets and the order of blocks. Nothing here acts."""
+"""The terms of a race: arms, work, error budgets and the order of blocks. Nothing here acts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEAR_START_NS = 1_000_000_000
 
 
 class WorkKind(StrEnum):
-    """What a block runs."""
+    """Kind of work that a block runs."""
 
     #: Captured calls of the targets.
     CALLS = "calls"
@@ -56,7 +56,7 @@ class WorkKind(StrEnum):
 
 
 class RaceStage(StrEnum):
-    """Which of the two measurements it is."""
+    """One of the two measurements."""
 
     #: Finds the leaders; its figures are orientation.
     RACE = "race"

@@ -19,12 +19,9 @@ from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import BASELINE, NULL, Arm, CostGroup, RacePlan, RaceStage
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.race.round import RoundContext, run_round
-from codeflash_parallel.race.statistics.concurrent_calls import may_run_together
-from codeflash_parallel.race.statistics.early_elimination import places
 from codeflash_parallel.race.statistics.held_out_inputs import claimed
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
-from codeflash_parallel.race.statistics.power_analysis import rounds_needed, visible_gain
-from codeflash_parallel.race.statistics.round_validity import judged, void_note
+from codeflash_parallel.race.statistics.round_validity import judged, may_run_together, void_note
 from codeflash_parallel.race.statistics.sequential_test import (
     SPRINT_ROUNDS,
     ArmStanding,
@@ -32,6 +29,9 @@ from codeflash_parallel.race.statistics.sequential_test import (
     centre,
     drop,
     look,
+    places,
+    rounds_needed,
+    visible_gain,
 )
 from codeflash_parallel.race.worker.arm_failure import (
     ArmFailure,
@@ -40,9 +40,8 @@ from codeflash_parallel.race.worker.arm_failure import (
     code_of,
     out_of,
 )
-from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart, start_field
+from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart, RaceEnvironment, start_field
 from codeflash_parallel.race.worker.arm_worker import SECOND
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.events import RaceProgress
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
@@ -318,7 +317,7 @@ class _Race:
 
     @property
     def _usual(self) -> int:
-        """How many rounds decide a gain that should be visible, on a usual machine."""
+        """Rounds that decide a gain that should be visible, on a usual machine."""
         return rounds_needed(USUAL_SD, visible_gain(self._plan), self._plan, len(self._arms))
 
     def _null_ns(self) -> float:

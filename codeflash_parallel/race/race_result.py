@@ -1,4 +1,4 @@
-"""What a race hands back: everything it measured, or why it could not be held."""
+"""The result of a race: everything it measured, or the reason why it could not be held."""
 
 from __future__ import annotations
 

@@ -2,6 +2,6 @@
 
 Offers: `pipeline.Run`, `evaluator.Evaluator`, `evaluator.evaluate`, `evaluator.resume`,
 `custom_grader.grade`, `run_context.RunContext`, `ledger.Ledger`, `step_cache.StepCache`,
-`run_state.read_state`, `run_folder.stored_result`, `target_functions.targets_of`.
+`run_state.read_state`, `run_folder.stored_result`, `run_targets.targets_of`.
 Imports: all sub-rooms of run and all rooms below run.
 """

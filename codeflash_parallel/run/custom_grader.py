@@ -10,8 +10,8 @@ from codeflash_parallel.result.candidate.candidate_model import Submission, Unap
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits
+from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.target_functions import targets_of
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 

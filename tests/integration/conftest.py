@@ -10,12 +10,6 @@ from projects import make_project
 from codeflash_parallel.sandbox import runner_command
 
 
-@pytest.fixture(autouse=True)
-def _only_named_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the projects under test the plugins of our own environment: a second a start."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _guests_are_compiled_once(_guests_of_this_session: None) -> Iterator[None]:
     """Spare every new cache of this process the compilation of the guest."""

@@ -12,7 +12,7 @@ from random import Random
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan
 from codeflash_parallel.race.race import race, silent
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 
 FAKE = Path(__file__).with_name("fake_arm.py")

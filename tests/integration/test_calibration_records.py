@@ -20,7 +20,7 @@ from calibration.work import LIMITS, WORKS, Course
 
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import RaceStage
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "race_calibration.py"

@@ -24,9 +24,14 @@ from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import Raced, RaceFailed
 from codeflash_parallel.race.worker.arm_failure import ArmFailure
-from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart
+from codeflash_parallel.race.worker.arm_pool import (
+    ArmPool,
+    ArmPoolPrestart,
+    RaceEnvironment,
+    start_fork_server,
+    start_template,
+)
 from codeflash_parallel.race.worker.arm_worker import SMALL_S, ArmTemplate, ArmWorker, BlockRequest
-from codeflash_parallel.race.worker.process_start import RaceEnvironment, start_fork_server, start_template
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import CandidateStatus, ExitKind

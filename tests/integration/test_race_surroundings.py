@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.process.process_table import child_called, children, own_number
-from codeflash_parallel.race.machine_reading import read_machine, siblings, stand_aside
+from codeflash_parallel.race.round import read_machine, siblings, stand_aside
 from codeflash_parallel.race.statistics.round_validity import stepped
 from codeflash_parallel.race.worker.arm_failure import (
     ArmFailure,

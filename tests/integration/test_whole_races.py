@@ -21,8 +21,8 @@ from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
-from codeflash_parallel.race.statistics.early_elimination import QUARTERED_AFTER
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.statistics.sequential_test import QUARTERED_AFTER
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict

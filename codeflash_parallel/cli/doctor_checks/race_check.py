@@ -24,9 +24,8 @@ from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, CostGroup, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import Raced, RaceOutcome
-from codeflash_parallel.race.statistics.power_analysis import rounds_needed, unit_sd
-from codeflash_parallel.race.statistics.sequential_test import ArmStanding
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, rounds_needed, unit_sd
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.workload import Workload, race_plan

@@ -24,8 +24,8 @@ from codeflash_parallel.result.candidate.candidate_model import (
 )
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.run.run_targets import must_have_named
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, environment_stamp
-from codeflash_parallel.run.target_functions import must_have_named
 from codeflash_parallel.workspace.git.repository import Repository, find_repository
 from codeflash_parallel.workspace.snapshot.snapshot_digest import stamp_of
 from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, resolve

@@ -1,6 +1,6 @@
 """Turn the measurements of races into a status for each candidate and one verdict. Pure.
 
 Offers: candidate_ranking.rank (RaceRanking, RankedCandidate), confirmation_plan.confirmation_of,
-tie_break_policy.ordered, race_figures.figures.
+ranking_result.ordered, race_figures.figures.
 Imports: race.guards, race.plan, race.measurement, race.race_result, race.statistics, result.
 """

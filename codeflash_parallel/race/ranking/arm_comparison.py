@@ -13,15 +13,17 @@ from codeflash_parallel.race.race_result import Raced, RaceOutcome
 from codeflash_parallel.race.statistics.confidence_sequence import Interval, bounds
 from codeflash_parallel.race.statistics.held_out_inputs import claimed, gains_only_seen
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
-from codeflash_parallel.race.statistics.power_analysis import rounds_needed, unit_sd, visible_gain
 from codeflash_parallel.race.statistics.sequential_test import (
     SPRINT_ROUNDS,
     ArmStanding,
     beats,
     biased,
     is_level,
+    rounds_needed,
     slower_groups,
     speedup,
+    unit_sd,
+    visible_gain,
 )
 from codeflash_parallel.result.result_model import Speedup
 
@@ -55,7 +57,7 @@ class ArmComparison:
 
     @property
     def standing(self) -> ArmStanding:
-        """How it stood at the last look that saw it."""
+        """Its standing at the last look that saw it."""
         return self.raced.standing(self.id)
 
     @property
@@ -120,7 +122,7 @@ class ArmComparison:
 
     @property
     def noise(self) -> str:
-        """How noisy it was, and what its gain, or one to be seen at least, would have needed; one clause."""
+        """Its noise, and what its gain, or the least visible one, would have needed; one clause."""
         raced = self.raced
         track = raced.tracks[self.id]
         if not track.total:

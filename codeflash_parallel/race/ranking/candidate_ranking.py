@@ -26,9 +26,9 @@ from codeflash_parallel.race.ranking.arm_comparison import (
     is_void,
     level,
 )
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
-from codeflash_parallel.race.ranking.tie_break_policy import (
+from codeflash_parallel.race.ranking.ranking_result import (
     Policy,
+    RaceRanking,
     TieBreakFacts,
     TiedCandidate,
     fastest,

@@ -1,4 +1,4 @@
-"""What was measured of each candidate, and of the races as a whole, for reports. Pure."""
+"""Figures of each candidate and of the races as a whole, for reports. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from codeflash_parallel.race.measurement import (
 )
 from codeflash_parallel.race.plan import BASELINE, NULL, WorkKind, weights
 from codeflash_parallel.race.race_result import Raced, RaceOutcome
-from codeflash_parallel.race.statistics.concurrent_calls import without_line
 from codeflash_parallel.race.statistics.confidence_sequence import SequentialEvidence, bounds
 from codeflash_parallel.race.statistics.log_ratios import track
-from codeflash_parallel.race.statistics.power_analysis import unit_sd
-from codeflash_parallel.race.statistics.sequential_test import ArmStanding, speedup
+from codeflash_parallel.race.statistics.round_validity import without_line
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, speedup, unit_sd
 from codeflash_parallel.result.check_evidence import MAX_IDS
 from codeflash_parallel.result.result_model import RaceFigures, Speedup
 

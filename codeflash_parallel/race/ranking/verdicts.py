@@ -1,4 +1,4 @@
-"""What became of each candidate, and of all of them: status, code and words. Pure.
+"""Verdicts: the status, code and sentence of each candidate, and the verdict on all of them. Pure.
 
 Whoever was timed won, tied or lost, and has its figure; `undecided` is for those of whom there is none.
 """
@@ -21,10 +21,8 @@ from codeflash_parallel.race.ranking.arm_comparison import (
     fastest_of,
 )
 from codeflash_parallel.race.ranking.confirmation_plan import is_hopeful
-from codeflash_parallel.race.ranking.ranking_result import RankedCandidate
-from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
-from codeflash_parallel.race.statistics.power_analysis import too_noisy, visible_gain
-from codeflash_parallel.race.statistics.sequential_test import ArmStanding
+from codeflash_parallel.race.ranking.ranking_result import RankedCandidate, TieBreakFacts
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, too_noisy, visible_gain
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait, Verdict
 
 #: Said of all gains where a second baseline came out different from the first.

@@ -1,7 +1,6 @@
 """Pure statistics of a race: values in, values out.
 
 Offers: log_ratios.track (ArmLogRatios), confidence_sequence.SequentialEvidence and Interval,
-sequential_test.look (InterimState, ArmStanding), early_elimination, power_analysis.too_noisy,
-round_validity.judged.
+sequential_test.look (InterimState, ArmStanding), round_validity.judged.
 Imports: race.plan, race.measurement, result; no other part of race.
 """

@@ -42,7 +42,7 @@ HALVINGS = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
-    """Where the centre of values lies; each bound errs with a chance of at most the alpha it was made with.
+    """Interval of the centre of values; each bound errs with a chance of at most the alpha it was made with.
 
     Attributes:
         estimate: of the centre; always between the bounds.
@@ -56,7 +56,7 @@ class Interval:
 
 
 class SequentialEvidence:
-    """What values tell about their centre.
+    """Evidence of some values about their centre.
 
     Args:
         values: one for each round, in the order of the rounds.

@@ -1,4 +1,4 @@
-"""Whether a gain holds on inputs that nobody has seen: which of two figures counts. Pure.
+"""Gains on inputs that nobody has seen: the lower of two figures counts. Pure.
 
 Every unit makes the calls that the tests make, again and again, and then a twin of each: other values of the
 same shape. Fast code is as fast on twins. A table of answers, or a memo, is fast on inputs that it knows; it

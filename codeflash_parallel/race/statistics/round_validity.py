@@ -1,17 +1,33 @@
-"""How quiet the machine was, and which rounds do not count because it was not. Pure.
+"""Which rounds count: those of a quiet machine, and whether long calls of all arms run at once. Pure.
 
 No rule here looks at which arm gained: clocks that jumped are the machine's, and time in line for a core is
 added up over the timed blocks of all arms alike. A rule that may void one round in four at most cannot be
 used by an arm to choose its rounds either.
+
+Long calls of arms that only compute run at the same time on the one core. A shared machine changes its speed
+by a third every few milliseconds: short blocks in turn meet the same of it, a call of 0.3 s does not, and
+pairs of them, one after the other, differ by 10 to 14 % without a true difference. At once, the kernel gives
+each some milliseconds in turn, each one's CPU clock stands still meanwhile, and 2 to 3 % are left.
+
+Only CPU clocks can tell. Where the work waits or has children, rounds run one arm after the other, and no
+others count. The first round of a race does, which shows that and how much memory all need together. Where
+something was left in the host's shared memory all rounds do, so that the arm that left it is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round, clock_of
+from codeflash_parallel.race.plan import RacePlan, WorkKind
+
+#: Whole tests and commands may share a port or a folder: two at a time are another thing than one.
+_ALONE = frozenset({WorkKind.TESTS, WorkKind.IN_PLACE, WorkKind.COMMAND})
+
+#: Of the free memory all arms together may need so much.
+_MEMORY_SHARE = 0.5
 
 #: Nanoseconds by which two clocks may part in a round before the machine slept or a clock was set. Clocks
 #: that are only steered part by less than half a millisecond a second.
@@ -26,6 +42,49 @@ _UNUSUAL = 2.0
 _USUAL_AFTER = 4
 #: One round in so many may be void for that, at most.
 _VOIDED_OF = 4
+
+
+def may_run_together(rounds: Sequence[Round], arms: Collection[str], plan: RacePlan, free_bytes: int) -> bool:
+    """Return whether the next round may run long calls of all arms at once.
+
+    Args:
+        rounds: of this race so far.
+        arms: that take part in the next one, the baseline among them.
+        plan: of this race.
+        free_bytes: memory that nobody uses.
+    """
+    if plan.work in _ALONE or any(round_.unclean for round_ in rounds):
+        return False
+    if not rounds:
+        return plan.together
+    needed = sum(max(round_.peak_bytes.get(arm, 0) for round_ in rounds) for arm in arms)
+    computes = all(clock_of(rounds, arm) is DecidingClock.CPU for arm in arms)
+    return computes and needed <= _MEMORY_SHARE * free_bytes
+
+
+def counting(rounds: Sequence[Round], clock: DecidingClock) -> list[Round]:
+    """Return the rounds that say something on a clock; which arm gained in them plays no part.
+
+    A round in which each ran alone scatters far more: once they run together only such rounds count.
+    """
+    if clock is DecidingClock.WALL:
+        return [round_ for round_ in rounds if not round_.together]
+    if rounds and rounds[-1].together:
+        return [round_ for round_ in rounds if round_.together]
+    return [*rounds]
+
+
+def without_line(round_: Round) -> Round:
+    """Return a round in which time in line for the core, behind the others' calls, is on no clock.
+
+    For what the wall clock says beside the one that decides: work that is done by children is not seen so.
+    """
+    if not round_.together:
+        return round_
+    blocks = [
+        replace(block, wall_ns=min(block.wall_ns, block.cpu_ns + block.waited_ns)) for block in round_.blocks
+    ]
+    return replace(round_, blocks=tuple(blocks))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

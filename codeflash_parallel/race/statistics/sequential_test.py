@@ -1,4 +1,4 @@
-"""Who is faster, and how sure that is. Pure statistics: values in, values out.
+"""Sequential test: the arms that are faster, with error rates. Pure statistics: values in, values out.
 
 What is guaranteed, in plain words: if no candidate of a race is faster than the baseline by `min_speedup`,
 then the chance that its confirmations (all their looks and all their candidates together) call one of them
@@ -21,19 +21,39 @@ Method: betting (see `evidence`); the error budget is divided evenly over the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import exp, inf, log, log1p, sqrt
+from math import ceil, exp, inf, log, log1p, sqrt
 from statistics import median
 
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import RacePlan, RaceStage, weights
-from codeflash_parallel.race.statistics.confidence_sequence import LEAST_SCALE, Interval, SequentialEvidence
-from codeflash_parallel.race.statistics.early_elimination import behind
+from codeflash_parallel.race.statistics.confidence_sequence import (
+    BETS,
+    LEAST_SCALE,
+    Interval,
+    SequentialEvidence,
+)
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
-from codeflash_parallel.race.statistics.power_analysis import rounds_to_show, spread, unit_sd, visible_gain
 from codeflash_parallel.result.result_model import Speedup
+
+#: A gain that a race must be able to see; where the interval is too wide for it, the machine is too noisy.
+VISIBLE_GAIN = 0.05
+
+#: Rounds per unit of needed log-evidence that noise as large as the gain costs; by simulation.
+NOISE_COST = 2.4
+
+#: Median absolute deviation to standard deviation, for Gaussian noise.
+MAD_TO_SD = 1.4826
+
+#: Rounds after which the faster half of a large field stays, and a quarter: time is better spent on few. So
+#: many stay at least; where work is dear one does.
+HALVED_AFTER, QUARTERED_AFTER = 3, 6
+LEAST_HALF, LEAST_QUARTER = 4, 2
+
+#: By so many standard errors an arm seems to be faster that is not cut, since it will be decided soon.
+PLAINLY_FASTER = 3.0
 
 #: The sprint: an arm that is so much slower than the baseline, or than the leader, in each of its first
 #: rounds is dropped, and one that is so much faster than the baseline in all rounds may be confirmed. Between
@@ -71,8 +91,99 @@ GROSS_LOSS = 0.5
 GROSS_LOSS_NS = 2_000
 
 
+def visible_gain(plan: RacePlan) -> float:
+    """Return the gain that a race must be able to see, as a fraction."""
+    return max(VISIBLE_GAIN, 2 * plan.min_speedup)
+
+
+def too_noisy(bound: Interval, plan: RacePlan) -> bool:
+    """Return whether a gain that should be visible is neither excluded nor would have been seen."""
+    gain = log1p(visible_gain(plan))
+    return bound.high >= gain and bound.estimate - bound.low > gain - log1p(plan.min_speedup)
+
+
+def unit_sd(track: ArmLogRatios) -> float:
+    """Return the spread of one round's log-ratio, by its median absolute deviation."""
+    return spread(track.total)
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return the spread of values by their median absolute deviation; 0 without any."""
+    if not values:
+        return 0.0
+    middle = median(values)
+    return MAD_TO_SD * median(abs(value - middle) for value in values)
+
+
+def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> int:
+    """Return about how many rounds a gain needs to be seen through noise, right within about a third.
+
+    Args:
+        sd: of one round's log-ratio.
+        gain: as a fraction.
+        plan: the rules.
+        candidates: of the race.
+
+    Raises:
+        ValueError: the gain is not above the smallest claim.
+    """
+    beyond = log1p(gain) - log1p(plan.min_speedup)
+    if beyond <= 0:
+        raise ValueError(f"a gain of {gain} is not above the smallest claim")
+    return ceil(rounds_to_show(beyond, sd, plan.alpha / candidates))
+
+
+def rounds_to_show(beyond: float, sd: float, alpha: float) -> float:
+    """Return about how many rounds show a centre that lies beyond a bound by so much.
+
+    A bounded bet wins at most `log(2)` a round; where noise is far above what is to be shown, it wins in
+    proportion to the square of that over the standard deviation (Waudby-Smith and Ramdas, section 4).
+    """
+    if beyond <= 0:
+        return inf
+    return log(len(BETS) / alpha) * (1 / log(2) + NOISE_COST * (sd / beyond) ** 2)
+
+
+def behind(
+    living: Sequence[str], tracks: Mapping[str, ArmLogRatios], plan: RacePlan, candidates: int
+) -> list[str]:
+    """Return who leaves when the field is cut; those who plainly are faster only where work is dear.
+
+    Args:
+        living: who is still timed.
+        tracks: of all of them.
+        plan: the rules.
+        candidates: how many started.
+    """
+    rounds = max((len(tracks[c].total) for c in living), default=0)
+    stay = places(plan, candidates, rounds)
+    last = sorted(living, key=lambda c: -centre(tracks[c]))[stay:]
+    return [c for c in last if plan.dear or not _is_plainly_faster(tracks[c], plan)]
+
+
+def _is_plainly_faster(track: ArmLogRatios, plan: RacePlan) -> bool:
+    if not track.total:  # it came to wait when only rounds of all at once had been held
+        return False
+    error = unit_sd(track) / sqrt(len(track.total))
+    return centre(track) - PLAINLY_FASTER * error > log1p(plan.min_speedup)
+
+
+def places(plan: RacePlan, candidates: int, rounds: int) -> int:
+    """Return how many candidates may stay after some rounds of a race; in a confirmation all.
+
+    Source: successive halving (Karnin, Koren and Somekh 2013), with fixed moments. It costs power only.
+    """
+    if plan.stage is RaceStage.CONFIRMATION:
+        return candidates
+    if rounds < HALVED_AFTER:
+        return candidates
+    if rounds < QUARTERED_AFTER:
+        return max(1 if plan.dear else LEAST_HALF, ceil(candidates / 2))
+    return 1 if plan.dear else max(LEAST_QUARTER, ceil(candidates / 4))
+
+
 class ArmStanding(StrEnum):
-    """How a candidate stands at a look."""
+    """Standing of a candidate at a look."""
 
     #: Not decided.
     OPEN = "open"

@@ -1,4 +1,4 @@
-"""Why an arm of a race can no longer be timed."""
+"""Reasons why an arm of a race can no longer be timed."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from codeflash_parallel.process.process_table import child_called, children, own_number
 from codeflash_parallel.race.measurement import Block, BlockKind
@@ -29,7 +29,6 @@ from codeflash_parallel.race.worker.process_accounting import (
     own_queued_ns,
     reaped_children_ns,
 )
-from codeflash_parallel.race.worker.result_judge import ResultJudge, SampledResult
 from codeflash_parallel.result.runtime_protocols import ChannelClosed, LineChannel, ProcessExit, Workspace
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
@@ -55,6 +54,35 @@ _RANDOM = SystemRandom()
 _INIT, _GUEST = 1, 2
 #: Folders that all programs share; in a namespace of files they are new, and the arm's alone.
 _SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - only looked at
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledResult:
+    """A result of a timed call that was drawn, and is none of those that were accepted before.
+
+    Attributes:
+        call: number of the captured call.
+        digest: of the result.
+        plain: the result, a JSON text; empty where it cannot be told, and `untold` says what it holds.
+    """
+
+    arm: str
+    call: int
+    digest: str
+    plain: str
+    untold: str
+
+
+class ResultJudge(Protocol):
+    """Judges results; implemented by the engine."""
+
+    def accepts(self, call: int, digest: str, /) -> bool:
+        """Say whether a result was accepted before, or is the baseline's."""
+        ...
+
+    async def refused(self, results: Sequence[SampledResult], /) -> Mapping[str, str]:
+        """Return the arms of which a result is not accepted, and why, one clause each."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,7 +254,7 @@ def _unexpected(answer: object, expected: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockRequest:
-    """What one block is to do: so many calls of a group, from a certain input on.
+    """Order for one block: so many calls of a group, from a certain input on.
 
     Attributes:
         is_checked: its outcomes are looked at. The arm learns of it when the calls are done.
@@ -269,7 +297,7 @@ class CallWindows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerUsage:
-    """What a unit had used when it ended.
+    """Resources that a unit had used when it ended.
 
     Attributes:
         children_ns: CPU time that `wait4` knows of and the unit's own clock does not, commands that it was to

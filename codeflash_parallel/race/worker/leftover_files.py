@@ -1,4 +1,4 @@
-"""What units leave behind in the folders that are theirs alone, and its removal.
+"""Files that units leave in the folders that are theirs alone, and their removal.
 
 A unit that finds what an earlier one has written can be faster than the candidate is. So whatever appears in
 an arm's private folders while its units run is removed after each round. What can be seen and not be undone
@@ -126,7 +126,7 @@ def _remove(name: str, parent: int) -> None:
 
 
 class SharedMemoryLeftovers:
-    """Who left something in the host's shared memory; it is not removed, for it may be somebody else's.
+    """Arms that left something in the host's shared memory; it is not removed, it may be another program's.
 
     Args:
         read: returns the names of what lies there.

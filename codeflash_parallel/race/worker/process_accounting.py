@@ -1,4 +1,4 @@
-"""What the kernel says about a unit's process, read from outside: the unit's own word is never used.
+"""The kernel's accounts of a unit's process, read from outside: the unit's own word is never used.
 
 Every figure is 0 where the kernel does not say, except the CPU clock: without it there is no race.
 """
@@ -34,7 +34,7 @@ class ResidentMemory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessCounters:
-    """What a process has done so far, apart from using its core.
+    """Activity of a process so far, apart from using its core.
 
     Attributes:
         queued_ns: waiting for a core.

@@ -1,4 +1,4 @@
-"""What one pass over some work costs the baseline, and whether it can be timed at all."""
+"""Cost of one pass over some work on the baseline, and whether the work can be timed at all."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmWorkTimeout
-from codeflash_parallel.race.worker.arm_pool import ArmPool, open_field
+from codeflash_parallel.race.worker.arm_pool import ArmPool, RaceEnvironment, open_field
 from codeflash_parallel.race.worker.arm_worker import ArmWorker, BlockRequest
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
 
 #: How the reason of a process begins that ends by itself; why it did says more.
 _NO_START = "ended before its time"
@@ -20,7 +19,7 @@ _HASH_SEED = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineProbe:
-    """What was found out.
+    """Costs and steadiness of the work on the baseline.
 
     Attributes:
         costs_ns: of one pass over each group, in the order of the plan: CPU time and waiting; at least 1.

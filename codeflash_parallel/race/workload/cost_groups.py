@@ -46,7 +46,7 @@ class CallCost(NamedTuple):
 
     @property
     def pass_ns(self) -> int:
-        """What the call adds to a pass."""
+        """Nanoseconds that the call adds to a pass."""
         return self.ns + self.copy_ns
 
 

@@ -50,7 +50,7 @@ from codeflash_parallel.result.candidate.candidate_model import Candidate, name_
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.check_phase.candidate_examiner import combined
 from codeflash_parallel.run.run_context import RunContext
-from codeflash_parallel.run.target_functions import is_test
+from codeflash_parallel.run.run_targets import is_test
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: CPU nanoseconds that the calls of watched functions may take in each check.

@@ -25,10 +25,10 @@ from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOut
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
-from codeflash_parallel.race.ranking.tie_break_policy import (
+from codeflash_parallel.race.ranking.ranking_result import (
     POLICIES,
     Policy,
+    RaceRanking,
     TieBreakFacts,
     TiedCandidate,
     fastest,

@@ -18,8 +18,8 @@ from codeflash_parallel.check.session.runner_session import (
 from codeflash_parallel.config.settings import ComparisonMode, Settings
 from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.worker.process_start import RaceEnvironment
-from codeflash_parallel.race.worker.result_judge import SampledResult
+from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
+from codeflash_parallel.race.worker.arm_worker import SampledResult
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
@@ -141,7 +141,7 @@ def ground_of(context: RunContext, workload: Workload) -> tuple[RunnerConfig, Ba
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaceJury:
-    """The user's judge of results in a race (`race.worker.result_judge`)."""
+    """The user's judge of results in a race (`race.worker.arm_worker`)."""
 
     judge: AcceptFunction
     baseline: Baseline

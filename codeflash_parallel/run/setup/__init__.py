@@ -2,5 +2,5 @@
 
 Offers: `evaluator_setup.set_up`, `evaluator_resources.EvaluatorResources`,
 `evaluator_resources.BaselineManager`.
-Imports: run.target_functions, warm, baseline, check and the rooms below.
+Imports: run.run_targets, warm, baseline, check and the rooms below.
 """

@@ -46,9 +46,9 @@ from codeflash_parallel.result.isolation_policy import (
     reached_limits,
 )
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.run.run_targets import named_callable
 from codeflash_parallel.run.setup.evaluator_setup import Setup, checks_at_once, memory_limit_of, set_up
 from codeflash_parallel.run.setup.project_interpreter import environment_stamp
-from codeflash_parallel.run.target_functions import named_callable
 from codeflash_parallel.sandbox.runner_command import compile_command, compiled_mark, install_guest
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.warm.server_warmup import ServerWarmup

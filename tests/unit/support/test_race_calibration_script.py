@@ -85,6 +85,7 @@ def test_rates_disagree_only_where_their_bounds_are_apart() -> None:
     assert str(Rate(hits=0, tries=0)) == "-"
 
 
+@pytest.mark.slow
 def test_what_is_truly_faster_is_found_and_nothing_else_is() -> None:
     drawn = pool()
     null, alone, among = (
@@ -98,6 +99,7 @@ def test_what_is_truly_faster_is_found_and_nothing_else_is() -> None:
     assert all(claim.is_covered for found in among for claim in found.claims)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_campaign() -> None:
     one, again, other = (campaign(pool(), SCENARIOS[6].arms, Random(seed)) for seed in (1, 1, 2))
     assert one == again

@@ -25,9 +25,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import CostGroup, RaceStage
 from codeflash_parallel.race.statistics.confidence_sequence import Interval, bounds
-from codeflash_parallel.race.statistics.early_elimination import places
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
-from codeflash_parallel.race.statistics.power_analysis import rounds_needed, too_noisy, unit_sd, visible_gain
 from codeflash_parallel.race.statistics.sequential_test import (
     ArmStanding,
     InterimState,
@@ -38,7 +36,12 @@ from codeflash_parallel.race.statistics.sequential_test import (
     is_level,
     leader_of,
     look,
+    places,
+    rounds_needed,
     speedup,
+    too_noisy,
+    unit_sd,
+    visible_gain,
 )
 
 

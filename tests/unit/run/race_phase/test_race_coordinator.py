@@ -15,8 +15,7 @@ from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import contenders
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
-from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, TiedCandidate, ordered
+from codeflash_parallel.race.ranking.ranking_result import POLICIES, RaceRanking, TiedCandidate, ordered
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 from codeflash_parallel.result.candidate.candidate_model import (

@@ -11,8 +11,8 @@ from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock,
 from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import Raced
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of
-from codeflash_parallel.race.statistics.concurrent_calls import counting, may_run_together, without_line
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
+from codeflash_parallel.race.statistics.round_validity import counting, may_run_together, without_line
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, look
 
 MS = 1_000_000

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, TiedCandidate, ordered
+from codeflash_parallel.race.ranking.ranking_result import POLICIES, TiedCandidate, ordered
 from codeflash_parallel.result.errors import UsageError
 
 

@@ -10,7 +10,7 @@ import pytest
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.run.target_functions import is_test, named_callable, targets_of
+from codeflash_parallel.run.run_targets import is_test, named_callable, targets_of
 
 FILES = {
     "shop/sums.py": b"def total(values):\n    return sum(values)\n",
