@@ -93,7 +93,6 @@ class CandidateEntry:
     Attributes:
         time: of its first check.
         confirming: of the checks after it.
-        attempts: checks that were made, failures of the machinery included.
         owes_tests: it was screened, and has not passed the other tests that it has to pass.
         flags: constructs for review that the snapshot's code does not have.
     """
@@ -107,7 +106,6 @@ class CandidateEntry:
     diff_path: str = ""
     time: CandidateTimes = field(default_factory=CandidateTimes)
     confirming: CandidateTimes = field(default_factory=CandidateTimes)
-    attempts: int = 0
     kept_slot: str = ""
     reproduce: str = ""
     notes: list[str] = field(default_factory=list)

@@ -183,7 +183,6 @@ class CandidateExaminer:
 
     async def _attempt(self, attempt: _Attempt) -> CheckOutcome:
         times, fleet = attempt.times, self._context.fleet
-        attempt.entry.attempts += 1
         times.begin_wait(monotonic_ns())
         # Quiet before the slot: a race that waits for all slots must not be waited for by their holders.
         async with self._limiter, self._context.quiet.shared():

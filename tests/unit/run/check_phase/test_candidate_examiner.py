@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,6 +80,13 @@ class Pool:
         yield tuple(self._slots)
 
 
+@dataclass(kw_only=True, eq=False)
+class Entry(CandidateEntry):
+    """A candidate that counts the attempts at it."""
+
+    attempts: int = 0
+
+
 class Script(Examination):
     """Gives the outcomes that it is told to, one after the other; the last one again and again."""
 
@@ -93,6 +100,8 @@ class Script(Examination):
         self.prepared.append(slot.number)
 
     async def run(self, entry: CandidateEntry, slot: Any, /) -> CheckOutcome:
+        assert isinstance(entry, Entry)
+        entry.attempts += 1
         assert slot.staged.pop() == entry.staged.edits
         await anyio.lowlevel.checkpoint()
         slot.broken = "it cannot be restored" if self._breaks else ""
@@ -146,10 +155,8 @@ def context(
     )
 
 
-def entry(name: str = "c") -> CandidateEntry:
-    made = CandidateEntry(
-        submission=Submission(id=CandidateId(name), content=PatchText(patch="")), lineage=()
-    )
+def entry(name: str = "c") -> Entry:
+    made = Entry(submission=Submission(id=CandidateId(name), content=PatchText(patch="")), lineage=())
     made.candidate = Candidate(id=made.id, origin=CandidateOrigin.PATCH, edits=())
     return made
 
