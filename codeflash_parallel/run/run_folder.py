@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: Names a user may give instead of a run's id.
 LAST = "last"
+_RESULT = "result.json"
 
 
 def save_diff(run_dir: Path, candidate: Candidate) -> Path:
@@ -42,7 +42,7 @@ def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) 
     """Write a run's document and its candidates' edits, each file whole or not at all."""
     edits = {c.id: to_plain(c.edits, tuple[Edit, ...]) for c in candidates}
     write_durably(run_dir / "edits.json", json.dumps(edits).encode())
-    write_durably(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
+    write_durably(run_dir / _RESULT, json.dumps(document(result), indent=1).encode())
 
 
 def load_document(run_dir: Path) -> dict[str, Any]:
@@ -51,9 +51,9 @@ def load_document(run_dir: Path) -> dict[str, Any]:
     Raises:
         EnvironmentFault: `BAD_RUN`: it is not there or cannot be read.
     """
-    if not (run_dir / "result.json").exists() and (run_dir / REQUEST).exists():
+    if not (run_dir / _RESULT).exists() and (run_dir / REQUEST).exists():
         return document(_unfinished(run_dir))
-    loaded: dict[str, Any] = _read(run_dir / "result.json")
+    loaded: dict[str, Any] = _read(run_dir / _RESULT)
     return loaded
 
 
@@ -102,58 +102,46 @@ def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
     return edits
 
 
-def list_runs(cache: Path, repository: Path) -> list[dict[str, Any]]:
-    """Return the documents of this repository's runs, the latest first; unreadable ones are left out."""
+def list_runs(home: Path) -> list[dict[str, Any]]:
+    """Return the documents of a repository's runs, the latest first; unreadable ones are left out.
+
+    Args:
+        home: folder of the repository in the cache.
+    """
     documents = []
-    for run_dir in _run_dirs(cache):
+    for run_dir in _run_dirs(home):
         with suppress(CodeflashParallelError):
-            loaded = load_document(run_dir)
-            if loaded.get("repository") == str(repository):
-                documents.append(loaded)
+            documents.append(load_document(run_dir))
     return documents
 
 
-class LastRun(StrEnum):
-    """Meaning of ``last``."""
-
-    #: The last one that was begun, killed or not.
-    BEGUN = "begun"
-    #: The last one that has a result.
-    WITH_RESULT = "with-result"
-
-
-def find_run(cache: Path, repository: Path, name: str, last: LastRun) -> Path:
+def find_run(home: Path, name: str, *, with_result: bool) -> Path:
     """Return the folder of a run by its id, the beginning of its id, or ``last``.
+
+    Args:
+        home: folder of the repository in the cache.
+        with_result: ``last`` is the last one that has a result; else the last one that was begun.
 
     Raises:
         UsageError: `NO_SUCH_RUN` or `AMBIGUOUS_RUN`.
     """
-    ids = [str(d["run_id"]) for d in list_runs(cache, repository)]
-    dirs = {path.name: path for path in _run_dirs(cache)}
+    dirs = _run_dirs(home)
     if name == LAST:
-        has_result = {i for i in ids if last is LastRun.BEGUN or (dirs[i] / "result.json").exists()}
-        found = [i for i in ids if i in has_result][:1]
+        found = [path for path in dirs if not with_result or (path / _RESULT).exists()][:1]
     else:
-        found = [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
-        # One that cannot be read is in no list; its reader gets the error.
-        found = found or [i for i, path in dirs.items() if i == name and not _is_readable(path)]
-    if not found or not name:
+        found = [path for path in dirs if path.name == name]
+        found = found or [path for path in dirs if name and path.name.startswith(name)]
+    if not found:
         raise UsageError("NO_SUCH_RUN", f"There is no run {name!r} of this repository.", "See `list`.")
     if len(found) > 1:
-        raise UsageError("AMBIGUOUS_RUN", f"{name!r} may be {', '.join(found[:5])}.", "Give more of the id.")
-    return dirs[found[0]]
+        names = ", ".join(path.name for path in found[:5])
+        raise UsageError("AMBIGUOUS_RUN", f"{name!r} may be {names}.", "Give more of the id.")
+    return found[0]
 
 
-def _is_readable(run_dir: Path) -> bool:
-    try:
-        load_document(run_dir)
-    except CodeflashParallelError:
-        return False
-    return True
-
-
-def _run_dirs(cache: Path) -> list[Path]:
-    return sorted(cache.glob("*/runs/*/"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+def _run_dirs(home: Path) -> list[Path]:
+    begun = {path.parent for name in (REQUEST, _RESULT) for path in home.glob(f"runs/*/{name}")}
+    return sorted(begun, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
 def _read(path: Path) -> Any:

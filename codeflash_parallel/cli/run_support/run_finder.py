@@ -27,9 +27,9 @@ class RunFinder:
         Raises:
             UsageError: there is none, or several.
         """
-        from codeflash_parallel.run.run_folder import LastRun, find_run
+        from codeflash_parallel.run.run_folder import find_run
 
-        return find_run(self.cache, self.repository.root, name, LastRun.WITH_RESULT)
+        return find_run(self.cache / self.repository.key, name, with_result=True)
 
     def begun_run_dir(self, name: str) -> Path:
         """Return the folder of a run as `run_dir` does; `last` is the last one that was begun.
@@ -37,15 +37,15 @@ class RunFinder:
         Raises:
             UsageError: there is none, or several.
         """
-        from codeflash_parallel.run.run_folder import LastRun, find_run
+        from codeflash_parallel.run.run_folder import find_run
 
-        return find_run(self.cache, self.repository.root, name, LastRun.BEGUN)
+        return find_run(self.cache / self.repository.key, name, with_result=False)
 
     def documents(self) -> list[dict[str, Any]]:
         """Return the documents of all runs, the latest first."""
         from codeflash_parallel.run.run_folder import list_runs
 
-        return list_runs(self.cache, self.repository.root)
+        return list_runs(self.cache / self.repository.key)
 
 
 def find_places(args: argparse.Namespace) -> RunFinder:

@@ -17,7 +17,6 @@ from codeflash_parallel.result.errors import CodeflashParallelError, UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.run.run_folder import (
-    LastRun,
     find_run,
     list_runs,
     load_document,
@@ -61,14 +60,20 @@ def save(cache: Path, run_id: str, second: int = 0) -> Path:
 
 
 def test_a_run_is_found_by_its_id_the_beginning_of_it_or_as_the_last_one(tmp_path: Path) -> None:
+    home = tmp_path / "key"
     first, second = save(tmp_path, "2026-a", 1), save(tmp_path, "2026-b", 2)
-    assert find_run(tmp_path, ROOT, "2026-a", LastRun.BEGUN) == first
-    assert find_run(tmp_path, ROOT, "last", LastRun.WITH_RESULT) == second
-    assert [document["run_id"] for document in list_runs(tmp_path, ROOT)] == ["2026-b", "2026-a"]
-    assert list_runs(tmp_path, Path("/elsewhere")) == []
+    begun = home / "runs" / "2026-c"
+    begun.mkdir()
+    assert find_run(home, "last", with_result=False) == second
+    (begun / "run.json").write_text("{}")
+    assert find_run(home, "2026-a", with_result=False) == first
+    assert find_run(home, "last", with_result=False) == begun
+    assert find_run(home, "last", with_result=True) == second
+    assert [document["run_id"] for document in list_runs(home)] == ["2026-b", "2026-a"]
+    assert list_runs(tmp_path / "elsewhere") == []
     for name, code in (("2026", "AMBIGUOUS_RUN"), ("2027", "NO_SUCH_RUN"), ("", "NO_SUCH_RUN")):
         with pytest.raises(UsageError) as caught:
-            find_run(tmp_path, ROOT, name, LastRun.BEGUN)
+            find_run(home, name, with_result=False)
         assert caught.value.code == code
 
 
@@ -82,7 +87,7 @@ def test_edits_and_result_come_back_as_they_were(tmp_path: Path) -> None:
     (run_dir / "result.json").write_text("{")
     with pytest.raises(CodeflashParallelError, match="cannot be read"):
         load_document(run_dir)
-    assert list_runs(tmp_path, ROOT) == []
+    assert list_runs(tmp_path / "key") == []
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "ü", "a" * 300])
