@@ -22,7 +22,7 @@ _WALL_S = 3600.0
 
 
 async def grade(
-    around: EvaluatorResources, submission: Submission, command: Sequence[str], run_id: str
+    resources: EvaluatorResources, submission: Submission, command: Sequence[str], run_id: str
 ) -> dict[str, Any]:
     """Return the JSON object that a command prints in a slot that holds a candidate.
 
@@ -30,22 +30,22 @@ async def grade(
     tests may do. It ends with status 0 and prints one JSON object, and nothing else, to its standard output.
 
     Args:
-        around: of the repository.
+        resources: of the repository.
         run_id: names the slots' owner.
 
     Raises:
         UsageError: `DOES_NOT_APPLY`, `COMMAND_FAILED`, or `BAD_SCORES`.
         EnvironmentFault: the machine, or the snapshot. Cancelling kills the command.
     """
-    setup = around.setup
+    setup = resources.setup
     limits = ProcessLimits(
         wall_s=setup.settings.wall_budget or _WALL_S,
         memory_bytes=setup.shares.memory_bytes,
         output_bytes=1 << 20,
     )
     async with setup.quiet.shared():
-        snapshot = await around.snapshot()
-        pool = await around.pool(snapshot, run_id)
+        snapshot = await resources.snapshot()
+        pool = await resources.pool(snapshot, run_id)
         targets = await targets_of(setup.mirror, snapshot, setup.settings.functions, [submission])
         made = await materialise(setup.mirror, snapshot, submission, targets, interpreter=setup.interpreter)
         if isinstance(made, Unappliable):

@@ -108,10 +108,12 @@ class Evaluator:
             return await evaluate_queued(
                 race.value, self._path, self._settings, candidates, providers, observers
             )
-        around, providers, run_id = self._open, Providers(repairer=repairer, refiner=refiner), new_run_id()
+        resources, providers, run_id = self._open, Providers(repairer=repairer, refiner=refiner), new_run_id()
         async with self._turn:
-            with self._stored(begun_run(around.setup.run_dir(run_id))):
-                run = Run(around=around, run_id=run_id, providers=providers, observers=observers, mode=race)
+            with self._stored(begun_run(resources.setup.run_dir(run_id))):
+                run = Run(
+                    resources=resources, run_id=run_id, providers=providers, observers=observers, mode=race
+                )
                 return await self._made(run, candidates)
 
     @property
@@ -147,12 +149,12 @@ class Evaluator:
         if self._is_queued:
             hint = 'Go on with it in this process: executor = "local".'
             raise UsageError("QUEUE_CANNOT_RESUME", "The daemon goes on with no run.", hint)
-        around, given = self._open, Providers(repairer=repairer, refiner=refiner)
+        resources, given = self._open, Providers(repairer=repairer, refiner=refiner)
         async with self._turn:
-            with self._stored(resumed_run(around.setup.run_dir(run_id), self._must_fit)) as state:
+            with self._stored(resumed_run(resources.setup.run_dir(run_id), self._must_fit)) as state:
                 providers = given.resumed(state.request, self._settings.provider_timeout)
                 run = Run(
-                    around=around,
+                    resources=resources,
                     run_id=run_id,
                     providers=providers,
                     observers=observers,
@@ -175,10 +177,10 @@ class Evaluator:
             return await grade_queued(self._path, self._settings, candidate, command)
         from codeflash_parallel.run.custom_grader import grade
 
-        around = self._open
+        resources = self._open
         async with self._turn:
-            with ungrouped(), disk_faults(around.setup.cache):
-                return await grade(around, candidate, command, new_run_id())
+            with ungrouped(), disk_faults(resources.setup.cache):
+                return await grade(resources, candidate, command, new_run_id())
 
     def _wait(self, why: str) -> None:
         if self._run is not None:

@@ -52,14 +52,14 @@ class Run:
     def __init__(
         self,
         *,
-        around: EvaluatorResources,
+        resources: EvaluatorResources,
         run_id: str,
         providers: Providers,
         observers: Sequence[Observer],
         mode: RaceMode,
         notes: Sequence[str] = (),
     ) -> None:
-        self._around, self._setup, self._settings = around, around.setup, around.setup.settings
+        self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
         self._run_id, self._providers, self._mode, self._notes = run_id, providers, mode, notes
         self._folder = self._setup.run_dir(run_id)
         self._cache = StepCache(self._folder)
@@ -114,7 +114,7 @@ class Run:
         with anyio.move_on_after(budget_s) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._steps.pulse)
-                await self._steps_of(source)
+                await self._make_steps(source)
                 group.cancel_scope.cancel()
         if scope.cancelled_caught:
             self._over_budget = True
@@ -123,10 +123,10 @@ class Run:
                 f"`codeflash-parallel resume {self._run_id}` goes on with the run."
             )
 
-    async def _steps_of(self, source: Entries) -> None:
+    async def _make_steps(self, source: Entries) -> None:
         """Prepare; then check, race, profile and refine, again while refinements bring candidates."""
-        around, findings, policy = self._around, self._findings, self._policy
-        preparation = RunPreparation(around, findings, self._cache, self._steps)
+        resources, findings, policy = self._resources, self._findings, self._policy
+        preparation = RunPreparation(resources, findings, self._cache, self._steps)
         context, preparer, source = await preparation.prepare(source)
         kills = await anyio.to_thread.run_sync(Kills.load, self._setup.home, context.targets)
         async with open_providing(self._providers, context) as providers:
@@ -135,7 +135,7 @@ class Run:
             while source:
                 while source:
                     source = await self._check(check, races, source)
-                if not await races.race(around.learner) or self._mode is RaceMode.TIME:
+                if not await races.race(resources.baselines) or self._mode is RaceMode.TIME:
                     return
                 with findings.phase("profile"):
                     findings.finding = await providers.profile(findings.finding)

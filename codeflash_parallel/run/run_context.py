@@ -31,7 +31,7 @@ from codeflash_parallel.workspace.snapshot.mirror import Mirror, Snapshot
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunContext:
-    """The frozen surroundings of a run whose baseline is known.
+    """Frozen context of a run whose baseline is known.
 
     Attributes:
         races: whether equivalent candidates are raced.

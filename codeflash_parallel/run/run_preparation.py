@@ -87,9 +87,9 @@ class RunPreparation:
     """
 
     def __init__(
-        self, around: EvaluatorResources, account: RunFindings, cache: StepCache, steps: StepReporter
+        self, resources: EvaluatorResources, account: RunFindings, cache: StepCache, steps: StepReporter
     ) -> None:
-        self._around, self._setup, self._settings = around, around.setup, around.setup.settings
+        self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
         self._account, self._ledger, self._cache, self._steps = account, account.ledger, cache, steps
 
     async def prepare(self, source: Entries) -> tuple[RunContext, CandidatePreparer, Entries]:
@@ -106,7 +106,7 @@ class RunPreparation:
         with account.phase("snapshot"):
             await anyio.to_thread.run_sync(must_have_named, setup.repository, self._settings)
             async with anyio.create_task_group() as group:
-                group.start_soon(self._around.preload)
+                group.start_soon(self._resources.preload)
                 async with quiet.shared():
                     snapshot = await self._snapshot()
                 # In no block: the first candidate may be long in coming, and races of others would wait.
@@ -115,11 +115,11 @@ class RunPreparation:
                 async with quiet.shared():
                     submissions = [entry.submission for entry in seen]
                     targets = await targets_of(setup.mirror, snapshot, named, submissions)
-                    pool = await self._around.pool(snapshot, self._slots_name())
+                    pool = await self._resources.pool(snapshot, self._slots_name())
             self._warn(pool.warnings)
         with account.phase("baseline"):
             guest = setup.guest(targets, snapshot, account.seed)
-            if self._cache.set_ground(self._around.learner.ground(guest, snapshot)):
+            if self._cache.set_ground(self._resources.baselines.ground(guest, snapshot)):
                 self._warn(
                     ["Interpreter, packages, environment or our version have changed: all are judged again."]
                 )
@@ -136,7 +136,7 @@ class RunPreparation:
             )
             async with quiet.shared(), anyio.create_task_group() as group:
                 group.start_soon(preparer.prepare_all, there)
-                plan, fleet = await self._around.learner.baseline(demand)
+                plan, fleet = await self._resources.baselines.baseline(demand)
                 group.cancel_scope.cancel()
             self._warn(plan.baseline.warnings)
             account.context = RunContext(
@@ -160,8 +160,8 @@ class RunPreparation:
         """Freeze the user's tree, unless the run has a snapshot."""
         known: Snapshot | None = self._cache.get(Snapshot, StepKind.SNAPSHOT)
         if known is not None:
-            return await self._around.same_snapshot(known, self._ledger.warn)
-        snapshot = await self._around.snapshot()
+            return await self._resources.same_snapshot(known, self._ledger.warn)
+        snapshot = await self._resources.snapshot()
         self._cache.put(Snapshot, snapshot, StepKind.SNAPSHOT)
         return snapshot
 

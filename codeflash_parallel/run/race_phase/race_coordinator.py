@@ -109,7 +109,7 @@ class RaceCoordinator:
         for note in self._workload.notes[len(before.notes) :]:
             self._ledger.warn(note)
 
-    async def race(self, learner: BaselineManager) -> bool:
+    async def race(self, baselines: BaselineManager) -> bool:
         """Race the candidates that have passed since the last race, with the leaders so far.
 
         Leaders are checked in a clean process; without those that fail there the same races are ranked again,
@@ -134,7 +134,7 @@ class RaceCoordinator:
         context.steps.begin("slots are made ready for the race")
         async with context.quiet.shared():
             await context.fleet.close()
-            await learner.share_bytecode(context.plan, context.pool)
+            await baselines.share_bytecode(context.plan, context.pool)
         context.steps.begin("")
         baseline = context.baseline
         # A process of a race starts as quickly as one of the tests, which imports and collects more.

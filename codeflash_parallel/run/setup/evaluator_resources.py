@@ -68,12 +68,12 @@ class EvaluatorResources:
 
     Attributes:
         setup: what never changes.
-        learner: knows baselines, and keeps their servers.
+        baselines: knows baselines, and keeps their servers.
     """
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.learner = BaselineManager(setup)
+        self.baselines = BaselineManager(setup)
         self._pool: SlotPool | None = None
         self._pool_of: object = None
         self._pool_stack = AsyncExitStack()
@@ -101,15 +101,15 @@ class EvaluatorResources:
             mirror = await stack.enter_async_context(open_mirror(cache, repository))
             guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
             make = partial(set_up, settings, repository, launcher, mirror, guest_dir, quiet or HostLock(None))
-            surroundings = cls(await anyio.to_thread.run_sync(partial(make, sharers)))
+            resources = cls(await anyio.to_thread.run_sync(partial(make, sharers)))
             try:
-                yield surroundings
+                yield resources
             finally:
-                await surroundings.close()
+                await resources.close()
 
     async def close(self) -> None:
         """End the servers and remove the slots."""
-        await self.learner.dismiss_servers()
+        await self.baselines.dismiss_servers()
         stack, self._pool_stack, self._pool = self._pool_stack, AsyncExitStack(), None
         with anyio.CancelScope(shield=True):
             await stack.aclose()
