@@ -6,8 +6,8 @@ from collections import namedtuple
 from typing import Any
 
 from codeflash_parallel._runner.values.type_handlers import EXHAUST
-from codeflash_parallel._runner.values.type_names import type_name
-from codeflash_parallel._runner.values.value_walk import Walk
+from codeflash_parallel._runner.values.value_digests import Walk
+from codeflash_parallel._runner.values.value_text import type_name
 
 Digests = namedtuple("Digests", "full floatless typeless type")  # noqa: PYI024 - compared and sliced
 

@@ -17,10 +17,10 @@ IN_PYTEST = ("tests", "in-place", "pytest-benchmark")
 _MODES = {
     "tests": ".pytest_plugin.pytest_session",
     "arm": ".bench.race_arm",
-    "replay": ".replay.call_replay",
+    "replay": ".replay.replay_session",
     "profile": ".profile.line_profile",
-    "derive": ".input_generation.derived_inputs",
-    "twins": ".input_generation.twin_inputs",
+    "derive": ".inputs.derived_inputs",
+    "twins": ".inputs.twin_inputs",
     "command": ".user_command",
     "accept": ".user_judge",
 }

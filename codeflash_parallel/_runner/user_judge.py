@@ -11,7 +11,7 @@ from .bench.user_workload import load_callable
 from .imports import import_guard, instrumentation
 from .process.call_limits import CallTimeout, awaited
 from .replay.target_functions import Targets
-from .serialization import call_files
+from .values import call_files
 from .values.plain_json import NoPlainForm, rebuilt
 
 #: Name of the module that holds the judge.

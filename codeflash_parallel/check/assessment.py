@@ -19,7 +19,7 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
     TestComparison,
     TestKey,
     compare_observed,
-    compare_screened,
+    compare_tests,
 )
 from codeflash_parallel.check.comparison.value_comparison import ValueComparison, compare_calls
 from codeflash_parallel.check.integrity.process_faults import (
@@ -203,6 +203,6 @@ def doubt(
     """
     ended_early = any(test.outcome in DECISIVE for test in session.report.tests.values())
     fault = run_fault(session, candidate, baseline, () if ended_early else needed)
-    if fault is None and compare_screened(expected, session.report).code is Code.OK:
+    if fault is None and compare_tests(expected, session.report).code is Code.OK:
         fault = unbelievable(session, baseline)
     return "" if fault is None or Trait.LIMIT in fault.code.traits else fault.code.value

@@ -18,7 +18,7 @@ from time import monotonic_ns
 from codeflash_parallel.check.assessment import CandidateFinding, doubt, judged_tests, observable, run_fault
 from codeflash_parallel.check.call_replay import CallReplay
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
-from codeflash_parallel.check.comparison.outcome_comparison import compare_screened, compare_tests
+from codeflash_parallel.check.comparison.outcome_comparison import compare_tests
 from codeflash_parallel.check.dispatch.fork_points import (
     ForkChoice,
     ForkContext,
@@ -165,7 +165,7 @@ class _Work:
             tolerated=tolerated(baseline.selected, baseline.expected),
         )
         session = await self._tests(run, baseline.expected)
-        compared = compare_screened(baseline.expected, session.report)
+        compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, self._observed)
 
     async def explained(self) -> CandidateFinding:
@@ -187,7 +187,7 @@ class _Work:
             stop=StopRule.DECISIVE, tracebacks=Tracebacks.NATIVE, only=only, tolerated=tolerated(only, known)
         )
         session = await self._tests(run, known)
-        compared = compare_screened(known, session.report)
+        compared = compare_tests(known, session.report)
         fault = run_fault(session, self._candidate, self._baseline, ())
         if compared.code is Code.OK:
             fault = fault or unbelievable(session, self._baseline)

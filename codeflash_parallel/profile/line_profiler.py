@@ -19,10 +19,6 @@ MAX_TEXT = 500
 SAID_CHARS = 300
 
 
-#: What the guest's own tracers are called in full.
-_MODULES = {"settrace": "sys.settrace", "monitoring": "sys.monitoring"}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileFailure:
     """There is no profile, and why, one sentence."""
@@ -60,8 +56,7 @@ def read_profile(ended: ProcessExit) -> LineProfile | ProfileFailure:
     for record in records:
         if record.get("t") == "profile":
             try:
-                tracer = str(record["tracer"])
-                found = LineProfile(tracer=_MODULES.get(tracer, tracer), lines=_lines(record["lines"]))
+                found = LineProfile(tracer=str(record["tracer"]), lines=_lines(record["lines"]))
             except (KeyError, OverflowError, TypeError, ValueError):
                 return ProfileFailure(reason="The profiler's record is malformed.")
             return found if found.lines else ProfileFailure(reason="No line of the targets was executed.")

@@ -21,7 +21,7 @@ class LineProfile:
     """A line profile of the targets over the captured calls.
 
     Attributes:
-        tracer: `line_profiler`, `sys.monitoring` or `sys.settrace`.
+        tracer: `line_profiler` or `sys.settrace`.
         lines: in order of path and line; only lines of the targets.
     """
 

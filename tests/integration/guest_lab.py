@@ -23,7 +23,7 @@ PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS"
 WRITE_INPUTS = """
 import sys, json, pickle
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-from _codeflash_guest.serialization import call_files
+from _codeflash_guest.values import call_files
 orders = json.load(sys.stdin)
 with open(sys.argv[3], "wb") as file:
     for number, order in enumerate(orders):

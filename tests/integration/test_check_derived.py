@@ -11,8 +11,7 @@ import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
-from codeflash_parallel.check.comparison.float_tolerance import Tolerance
+from codeflash_parallel.check.comparison.call_comparison import ComparisonRules, Tolerance
 from codeflash_parallel.check.comparison.value_comparison import ACCIDENT, OBJECTED
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.result.outcome_codes import Code, Level

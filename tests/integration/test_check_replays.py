@@ -47,7 +47,7 @@ async def test_of_an_argument_the_part_is_told_that_is_left_otherwise(lab: Check
     assert outcome.code is Code.INPUT_MUTATED
     assert outcome.difference is not None
     told = (outcome.difference.expected, outcome.difference.got)
-    assert told == ("10, leaving argument 0[1] = 5]", "10, leaving argument 0[1] = 5, 0]")
+    assert told == ("10, leaving [5, 5]", "10, leaving [5, 5, 0]")
 
 
 async def test_who_ends_or_holds_the_process_is_named(lab: CheckLab) -> None:

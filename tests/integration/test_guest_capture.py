@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from guest_runs import PYTHONS, calls_of, run_guest, write_files
 
-from codeflash_parallel._runner.serialization import call_files
+from codeflash_parallel._runner.values import call_files
 
 SHAPES = '''
 import abc, contextlib, functools, threading

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from guest_runs import budget, run_guest, write_files
 
-from codeflash_parallel._runner.serialization import call_files
+from codeflash_parallel._runner.values import call_files
 
 BUDGET_SUITE = """
 import mod
@@ -120,7 +120,7 @@ def test_cost():
 
 
 def test_a_reservoir_is_uniform() -> None:
-    from codeflash_parallel._runner.capture.reservoir_sample import NEVER, Reservoir
+    from codeflash_parallel._runner.capture.call_recorder import NEVER, Reservoir
 
     hits = [0] * 50
     for seed in range(2_000):

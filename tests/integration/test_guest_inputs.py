@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel._runner.serialization import call_files
+from codeflash_parallel._runner.values import call_files
 
 
 @pytest.fixture

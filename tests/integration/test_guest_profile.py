@@ -100,14 +100,14 @@ def fail_again(n):
     raise KeyError(n)
 '''
 
-TRACERS = ("settrace", "monitoring", "line_profiler")
+TRACERS = ("sys.settrace", "line_profiler")
 
 
 @cache
 def has(python: str, tracer: str) -> bool:
     code = {
-        "settrace": "pass",
-        "monitoring": "import sys; sys.monitoring",
+        "sys.settrace": "pass",
+        "sys.monitoring": "import sys; sys.monitoring",
         "line_profiler": "import line_profiler",
     }[tracer]
     return subprocess.run([python, "-c", code], capture_output=True, check=False, timeout=60).returncode == 0
@@ -147,13 +147,13 @@ def test_all_tracers_count_the_same(lab: Lab) -> None:
     there = [tracer for tracer in TRACERS if has(lab.python, tracer)]
     records = {tracer: profile(lab, tracer) for tracer in there}
     assert [record["tracer"] for record in records.values()] == there
-    expected = hits(records["settrace"])
+    expected = hits(records["sys.settrace"])
     lines = MODULE.splitlines()
     fib_line = lines.index("    if n < 2:") + 1
     assert expected[fib_line] == 15
     assert expected[lines.index("            if item % 2:") + 1] == 4
     # From Python 3.12 on line_profiler does not count the turns of a loop that stays on one line.
-    blurred = looping_lines() if has(lab.python, "monitoring") else set()
+    blurred = looping_lines() if has(lab.python, "sys.monitoring") else set()
     for tracer, record in records.items():
         got = hits(record)
         differing = {n for n in expected | got if expected.get(n) != got.get(n)}
@@ -166,13 +166,10 @@ def looping_lines() -> set[int]:
     return {lines.index("        gen = (item") + 1, first + 1, first + 2, first + 3}
 
 
-@pytest.mark.parametrize("tracer", ["settrace", "monitoring"])
-def test_our_own_tracers_see_threads(lab: Lab, tracer: str) -> None:
-    if not has(lab.python, tracer):
-        pytest.skip("sys.monitoring came with Python 3.12")
+def test_our_own_tracer_sees_threads(lab: Lab) -> None:
     lab.call(lab.target("threads"), "")
     line = MODULE.splitlines().index("        total.append(1)") + 1
-    assert hits(profile(lab, tracer))[line] == 3
+    assert hits(profile(lab, "sys.settrace"))[line] == 3
 
 
 def test_a_profile_names_lines_and_times(lab: Lab) -> None:
@@ -186,7 +183,7 @@ def test_a_profile_names_lines_and_times(lab: Lab) -> None:
         "    return fib(n - 1) + fib(n - 2)",
     ]
     assert all(line["ns"] > 0 for line in record["lines"])
-    best = next(t for t in ("line_profiler", "monitoring", "settrace") if has(lab.python, t))
+    best = next(t for t in ("line_profiler", "sys.settrace") if has(lab.python, t))
     assert (record["tracer"], record["calls"]) == (best, 1)
 
 
@@ -201,7 +198,7 @@ def test_calls_are_evenly_spread(lab: Lab) -> None:
     fib = lab.target("fib")
     for _ in range(20):
         lab.call(fib, "1")
-    record = profile(lab, "settrace", max_calls=5)
+    record = profile(lab, "sys.settrace", max_calls=5)
     assert (record["calls"], next(iter(hits(record).values()))) == (5, 5)
 
 

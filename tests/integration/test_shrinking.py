@@ -8,7 +8,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel._runner.input_generation.input_shrinker import simpler
+from codeflash_parallel._runner.inputs.input_shrinker import simpler
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.run.check_phase import counterexample_shrinker

@@ -11,12 +11,12 @@ from types import CoroutineType
 
 from ..imports import instrumentation
 from ..paths import path_relocation
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read, laziness
-from ..serialization import call_files, private_attributes
+from ..values import call_files
 from ..values.object_reduction import UnencodableValue
-from ..values.type_names import type_name
 from ..values.value_digests import encode_in_part
+from ..values.value_text import type_name
 
 #: What of outcomes is compared (the field `compare` of the spec): all of them, all but floats (where some
 #: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
@@ -32,8 +32,8 @@ ALIKE = "alike"
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
 
 
-#: Characters of the reason for which a call cannot be made.
-_WHY = 300
+#: Characters of what an error says: the reason for which a call cannot be made, or the user's own work fails.
+SAID_CHARS = 300
 
 
 class RaisedException:
@@ -67,7 +67,7 @@ class CallWork:
         targets.resolve(captured)
         twins = call_files.read_calls(spec["twins"]) if spec.get("twins") else []
         calls, twins = (
-            {call.meta["i"]: call for call in private_attributes.completed(some, spec["inputs"])}
+            {call.meta["i"]: call for call in call_files.completed(some, spec["inputs"])}
             for some in (captured, twins)
         )
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
@@ -85,7 +85,7 @@ class CallWork:
                 # Imports whatever the arguments need; a unit must not pay for that.
                 call_files.load(call)
             except BaseException as error:  # a pickle runs the project's code
-                self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:_WHY]
+                self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:SAID_CHARS]
             else:
                 load = path_relocation.loader(call.blob)
                 usable.append(_TimedCall(function, load, call.blob, items_read(call.meta), call.meta))
@@ -166,9 +166,10 @@ class CallBatch:
 
     Attributes:
         numbers: of captured calls, those of one cycle.
+        says_errors: whether a check says in words what was raised.
     """
 
-    numbers = ()
+    numbers, says_errors = (), False
 
     def __init__(self, entries, distinct, offset, settler, compare=VALUES):
         end = offset + distinct
@@ -204,10 +205,6 @@ class CallBatch:
             return (type(result), list(islice(result, limit)))
         return self._settler.settle(result, limit)
 
-    def raised(self):
-        """Return the exceptions among the kept outcomes."""
-        return [result.error for result in self.results if type(result) is RaisedException]
-
     def check(self, lot="", most=0):
         """Return the digest of the kept outcomes, in order, and what encoding them cost.
 
@@ -218,7 +215,7 @@ class CallBatch:
         started = time.process_time_ns()
         digest = hashlib.sha256()
         self.results = self.results[self._turn :] + self.results[: self._turn]
-        raised = bool(self.raised())
+        raised = [result.error for result in self.results if type(result) is RaisedException]
         if lot:
             self.results = [self.results[place] for place in _drawn(len(self.results), lot, most)]
         self._outcomes, firsts = [], {}
@@ -238,7 +235,10 @@ class CallBatch:
             digest.update(found.encode("utf-8", "surrogatepass") + b"\n")
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
-        checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self.results)}
+        checked = {"digest": digest.hexdigest(), "raised": bool(raised), "inputs": len(self.results)}
+        if self.says_errors and raised:
+            error = raised[-1]
+            checked["said"] = ("it raises %s: %s" % (type(error).__name__, error))[:SAID_CHARS]
         return dict(checked, ns=time.process_time_ns() - started)
 
     def look(self, places):

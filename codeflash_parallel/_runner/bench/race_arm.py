@@ -57,14 +57,14 @@ def _session_work(spec, session, control):
         from . import pytest_workload
 
         return pytest_workload.PytestWork(spec, session, control)
-    from . import fixture_workload
+    from . import pytest_workload
 
-    return fixture_workload.FixtureWork(spec, session)
+    return pytest_workload.FixtureWork(spec, session)
 
 
 def _call_work(spec, channel, guard):
     from ..imports import instrumentation
-    from ..serialization import call_files
+    from ..values import call_files
     from . import call_workload
 
     wanted = [index for group in spec["groups"] for index in group["calls"]]

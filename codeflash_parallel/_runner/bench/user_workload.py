@@ -9,18 +9,15 @@ import time
 import types
 
 from ..channel.record_channel import line_of
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver
-from ..serialization import call_files
 from ..session import RunnerFailure
+from ..values import call_files
 from ..values.type_handlers import MAX_ITEMS
 from . import call_workload
 
 #: Name of the module that holds the user's callable; a candidate's module of the same name is not meant.
 _MODULE = "codeflash_benchmark"
-
-#: How much of what a failing command said is kept.
-_SAID_CHARS = 300
 
 
 class CallableWork:
@@ -48,10 +45,11 @@ class CallableWork:
         if self._waits:
             self._settler.open_loop()
         seed_everything(self._seed)
-        settler, waits, compare = self._settler, self._waits, self._compare
-        return CallableBatch(
-            call_workload.batch_of(entries, 1, (calls,), settler, waits=waits, compare=compare)
+        batch = call_workload.batch_of(
+            entries, 1, (calls,), self._settler, waits=self._waits, compare=self._compare
         )
+        batch.says_errors = True
+        return batch
 
     def close(self):
         """Let go of the event loop."""
@@ -89,21 +87,6 @@ def _is_async(function):
     """Return whether a callable gives something to be awaited."""
     call = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
-
-
-class CallableBatch:
-    """Calls of the user's callable; says what it raises, which the user wants to know."""
-
-    def __init__(self, batch):
-        self._batch = batch
-        self.run = batch.run
-
-    def check(self):
-        """Return what the batch's check says, and what was raised, in words."""
-        checked = self._batch.check()
-        for error in self._batch.raised():
-            checked["said"] = ("it raises %s: %s" % (type(error).__name__, error))[:_SAID_CHARS]
-        return checked
 
 
 class CommandWork:
@@ -195,7 +178,9 @@ class CommandBatch:
 
     def _why(self, status):
         lines = _read(self._errors).decode("utf-8", "replace").strip().splitlines()
-        return ("it ends with status %d: %s" % (status, lines[-1] if lines else ""))[:_SAID_CHARS]
+        return ("it ends with status %d: %s" % (status, lines[-1] if lines else ""))[
+            : call_workload.SAID_CHARS
+        ]
 
     def _close(self):
         for descriptor in (self._output, self._errors, self._nothing):

@@ -1,7 +1,6 @@
 """Record the outermost calls of target functions while tests run: counts, outcomes, sampled inputs;
 announce calls for timing inside tests.
 
-Offers: call_recorder.CallRecorder, function_wrappers.install and wrap, timing_windows.CallAnnouncer,
-generator_trace.GeneratorTrace.
-Imports: _runner.values, serialization, imports, paths, channel.
+Offers: call_recorder.CallRecorder, function_wrappers.install and wrap, timing_windows.CallAnnouncer.
+Imports: _runner.values, imports, paths, channel.
 """

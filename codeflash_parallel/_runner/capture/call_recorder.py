@@ -1,23 +1,86 @@
 """Record the outermost calls of targets: counts of all of them, outcomes and inputs of a sample.
 
 A call is *outermost* when no other target call is running in its thread or task, so that a recursive target
-that is rewritten as a loop looks the same.
+that is rewritten as a loop looks the same. The digests of a generator are those that a replay gives for
+`Spent`: the same walk, made item by item when the generator hands it out.
 """
 
 import itertools
+import math
 import os
+import random
 import threading
 from _thread import get_ident
 from contextvars import ContextVar
 from hashlib import blake2b
 from time import perf_counter_ns
 
-from ..serialization import argument_pickler, call_files
-from ..values.type_handlers import REFUSE
-from ..values.value_digests import observe_raise, observe_return
+from ..values import argument_pickler, call_files
+from ..values.object_reduction import UnencodableValue
+from ..values.type_handlers import MAX_ITEMS, REFUSE, begin_spent, end_spent
+from ..values.value_digests import observe_raise, observe_return, walk_in_part
 from ..values.value_text import render, render_arguments
-from . import generator_trace
-from .reservoir_sample import Reservoir
+
+#: A call number that is never reached.
+NEVER = 1 << 62
+
+
+class Reservoir:
+    """Keeps `capacity` of the calls that are offered, each with equal probability.
+
+    Until it is full every call is admitted; then the number of the next call to admit is drawn (algorithm L:
+    Li, "Reservoir-Sampling Algorithms of Time Complexity O(n(1+log(N/n)))", 1994), so that passing a call
+    by costs one comparison with `due[0]`.
+    """
+
+    def __init__(self, capacity, seed):
+        self.due = [0 if capacity else NEVER]
+        self.kept = []
+        self._capacity = capacity
+        self._random = random.Random(seed)
+        self._weight = 1.0
+        #: What `due` will be after a pause.
+        self._next = None
+        # Reentrant: garbage collection may finish a generator of the target inside `admit`.
+        self._lock = threading.RLock()
+
+    def admit(self, number, item):
+        """Put an item into the reservoir, perhaps in place of another; say whether it was its turn."""
+        with self._lock:
+            if number < self.due[0]:
+                return False
+            if len(self.kept) < self._capacity:
+                self.kept.append(item)
+            else:
+                self.kept[self._random.randrange(self._capacity)] = item
+            if len(self.kept) == self._capacity and self.due[0] != NEVER:
+                self._draw(number)
+            return True
+
+    def pause(self):
+        """Admit nothing until `resume`."""
+        with self._lock:
+            if self._next is None:
+                self._next, self.due[0] = self.due[0], NEVER
+
+    def resume(self):
+        """Go on after a pause; what was passed by meanwhile had no chance."""
+        with self._lock:
+            if self._next is not None:
+                self._next, self.due[0] = None, self._next
+
+    def close(self):
+        """Admit nothing from now on."""
+        with self._lock:
+            self._next, self.due[0] = NEVER, NEVER
+
+    def _draw(self, number):
+        uniform = 1.0 - self._random.random()
+        self._weight *= math.exp(math.log(uniform) / self._capacity)
+        chance = math.log1p(-self._weight) if self._weight < 1.0 else -math.inf
+        skip = math.floor(math.log(1.0 - self._random.random()) / chance) if chance else NEVER
+        self.due[0] = min(NEVER, number + skip + 1)
+
 
 #: Longest text of a reason, in characters.
 _MAX_WHY = 300
@@ -39,7 +102,7 @@ class CallOrigin:
         return CallOrigin(recorder, self.target, self.module, self.via, shape)
 
 
-class CallTally:
+class _CallTally:
     """The calls of one target: how many there were, and the sample that is kept."""
 
     def __init__(self, capacity, seed):
@@ -84,7 +147,7 @@ class CallRecorder:
         calls = budget.get("calls", 2000)
         capacity = max(calls // max(1, len(targets)), min(calls, 1))
         seed = spec.get("seed", 0)
-        self.tallies = [CallTally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
+        self.tallies = [_CallTally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
         self.names = [target["qualname"] for target in targets]
         self.busy = set()
         self.mark = ContextVar("codeflash_mark", default=None)
@@ -153,7 +216,7 @@ class CallRecorder:
 
     def trace(self, call, args, kwargs):
         """Return what records the items of a generator."""
-        return generator_trace.GeneratorTrace(self, call, args, kwargs)
+        return _GeneratorTrace(self, call, args, kwargs)
 
     def _keep(self, call, args, kwargs):
         if call.origin.is_init and args:
@@ -229,7 +292,7 @@ class CallRecorder:
             for index, call in enumerate(calls):
                 self._write_call(index, call)
                 if call.blob is not None:
-                    call_files.write_call(file, meta_of(index, call), call.blob)
+                    call_files.write_call(file, _meta_of(index, call), call.blob)
             call_files.write_modules(file, self._root)
         os.replace(draft, self._inputs)
 
@@ -239,11 +302,11 @@ class CallRecorder:
         if unencodable:
             self._channel.write("unencodable", i=index, why=unencodable)
         fields.update(i=index, test=call.test, target=call.origin.target, args=call.args)
-        fields.update(captured=call.blob is not None, inputs=inputs_digest(call))
+        fields.update(captured=call.blob is not None, inputs=_inputs_digest(call))
         self._channel.write("call", why=call.why, ns=call.ns, thread=call.thread, **fields)
 
 
-def inputs_digest(call):
+def _inputs_digest(call):
     """Return a digest of all that a replay of a call depends on; empty when its inputs are not kept."""
     if call.blob is None:
         return ""
@@ -251,7 +314,7 @@ def inputs_digest(call):
     return blake2b(head.encode() + call.blob, digest_size=16).hexdigest()
 
 
-def meta_of(index, call):
+def _meta_of(index, call):
     """Return the head of a captured call in the inputs file."""
     origin = call.origin
     read = {} if call.items is None else {"items": call.items}
@@ -265,3 +328,130 @@ def meta_of(index, call):
         "module": origin.module,
         "ns": call.ns,
     }
+
+
+#: Parts of a text that are gathered before they are digested.
+_MANY = 1_000
+
+#: Items that are shown, and the longest text of one.
+_SHOWN, _MAX_TEXT = 100, 200
+
+
+class UnrecordedTrace:
+    """A trace of a generator that is not recorded."""
+
+    def clock(self):
+        """Return no time."""
+        return 0
+
+    def item(self, started, item):
+        """Ignore an item."""
+
+    def ended(self, started, value):
+        """Ignore the end."""
+
+    def left(self, started, error, thrown):
+        """Ignore an error."""
+
+    def close(self):
+        """Ignore that the rest was not wanted."""
+
+
+SILENT = UnrecordedTrace()
+
+
+class _GeneratorTrace:
+    """What a generator has given so far; its outcome is written when it ends, or as far as it was read."""
+
+    def __init__(self, recorder, call, args, kwargs):
+        self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)
+        self._digests = [blake2b(digest_size=16) for _ in range(3)]
+        self._texts, self._count, self._why, self._is_full = [], 0, "", False
+        shape = call.origin.shape
+        self._type = "builtins." + ("async_generator" if shape == "asyncgen" else "generator")
+        self._walk = walk_in_part(REFUSE)
+        begin_spent(self._walk, self._type)
+        self._walk.met(self)  # numbered as the list of all items is
+        self._walk.write("[")
+        recorder.unfinished.add(self)
+
+    def clock(self):
+        """Return the time, in nanoseconds; no time once items are only counted.
+
+        Not the thread's CPU time: reading that is a system call, which costs more than most items.
+        """
+        return 0 if self._is_full else perf_counter_ns()
+
+    def item(self, started, item):
+        """Take the next item, as it is now: the consumer may change it."""
+        self._count += 1
+        if self._is_full:
+            return
+        now = perf_counter_ns()
+        self._call.ns += now - started
+        if self._count > 1:
+            self._walk.write(", ")
+        self._add(item)
+        if self._count <= _SHOWN:
+            self._texts.append(render(item, _MAX_TEXT))
+        if not self._recorder.spend(now):
+            self._why = "the budget of seconds is spent"
+        self._is_full = bool(self._why) or self._count >= MAX_ITEMS
+
+    def _charge(self, started):
+        if started:
+            self._call.ns += perf_counter_ns() - started
+
+    def _add(self, part):
+        try:
+            self._walk.run(part)
+        except UnencodableValue as error:
+            self._why = str(error)
+        if len(self._walk.full) > _MANY:
+            self._flush()
+
+    def _flush(self):
+        for digest, text in zip(self._digests, self._walk.taken_texts()):
+            digest.update(text.encode("utf-8", "surrogatepass"))
+
+    def ended(self, started, value):
+        """Record that the generator is exhausted."""
+        self._charge(started)
+        self._finish("exhausted", [] if value is None else [value])
+
+    def close(self):
+        """Record that the rest was not wanted."""
+        self._call.items = self._count
+        self._finish("read in part", "cut")
+
+    def left(self, started, error, thrown):
+        """Record that the generator raised.
+
+        Args:
+            thrown: what the consumer threw in. A cancellation that comes out again is no outcome of the
+                target's, and an error that does is none that a replay could give.
+        """
+        if error is thrown and not isinstance(error, Exception):
+            self.close()
+            return
+        self._charge(started)
+        raised = observe_raise(error, *self._arguments, REFUSE)
+        kept = raised if error is thrown else {"after": raised["after"]}
+        self._finish("raises " + raised["type"], "raises %r" % raised["type"], kept)
+
+    def _finish(self, state, ending, fields=None):
+        if self not in self._recorder.unfinished:
+            return
+        self._recorder.unfinished.discard(self)
+        self._walk.write("]")
+        for part in end_spent(self._walk, "cut" if self._count >= MAX_ITEMS else ending):
+            self._add(part)
+        self._flush()
+        shown = ("[%s] %s" % (", ".join(self._texts), state))[:2000]
+        fields = {"kind": "return", "type": self._type, "after": "", "text": shown, **(fields or {})}
+        fields.update(zip(("digest", "floatless", "typeless"), [one.hexdigest() for one in self._digests]))
+        if self._why:
+            fields.update(digest="", floatless="", typeless="", after="")
+        if why := self._why or self._walk.opaque:
+            fields["unencodable"] = why
+        self._call.fields = fields

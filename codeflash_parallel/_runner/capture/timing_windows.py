@@ -10,8 +10,8 @@ import sys
 from _thread import get_ident
 
 from ..channel.record_channel import line_of
-from . import call_recorder, function_wrappers, generator_wrappers
-from .generator_trace import UnrecordedTrace
+from . import call_recorder, function_wrappers
+from .call_recorder import UnrecordedTrace
 
 #: What is announced: that a call is near, which only warms the way, that it begins, and that it is over.
 _NEAR, _IN, _OUT = line_of("near"), line_of("in"), line_of("out")
@@ -26,7 +26,7 @@ KEPT = 50
 EMPTY = 20
 
 #: Where the code of wrappers comes from.
-_OURS = (function_wrappers.wrap.__code__.co_filename, generator_wrappers.wrap_generator.__code__.co_filename)
+_OURS = (function_wrappers.wrap.__code__.co_filename, function_wrappers.wrap_generator.__code__.co_filename)
 
 #: Of these a window would hold what other tasks do.
 _ASYNCHRONOUS = ("coroutine", "asyncgen")

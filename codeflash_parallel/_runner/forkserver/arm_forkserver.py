@@ -19,7 +19,7 @@ _MODULES = {
     "calls": (
         "bench.call_workload",
         "imports.import_guard",
-        "serialization.call_files",
+        "values.call_files",
         "imports.instrumentation",
     ),
     "callable": ("imports.import_guard", "bench.user_workload"),

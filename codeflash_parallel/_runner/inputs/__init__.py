@@ -1,7 +1,5 @@
-"""Pure models of inputs: positions in a call, properties and relations observed, mutation and crossover,
-constructors of objects.
+"""New inputs made of captured calls: relations of all calls, mutation, other objects, smaller inputs, twins.
 
-Offers: mutation.Mutator, crossover.Crossover, call_relations.infer, position_summaries.summary_of,
-object_constructors.ObjectConstructors, parameter_expectations.
-Imports: nothing.
+Offers: derived_inputs.run, twin_inputs.run, input_shrinker.run; call_relations.infer, mutation.Mutator.
+Imports: _runner.bench, replay, values, imports, process, paths.
 """

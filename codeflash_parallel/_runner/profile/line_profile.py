@@ -1,18 +1,26 @@
-"""Time the lines of the targets while captured calls are made again."""
+"""Time the lines of the targets while captured calls are made again.
+
+Three ways to count and time lines; all count the same hits.
+
+Nested code (comprehensions, inner functions, generator expressions) counts as part of the function around it.
+A line's time includes what it calls, and ends where its frame is left: at a return, a yield or an exception.
+"""
 
 import ast
+import contextlib
 import gc
 import linecache
 import os
+import sys
+import threading
 import time
 import types
 
 from ..imports import import_guard, instrumentation
 from ..imports.instrumentation import definitions
-from ..replay.call_replay import ReplaySession
+from ..replay.replay_session import ReplaySession
 from ..replay.target_functions import TargetNotFound
-from ..serialization import call_files
-from . import line_tracers
+from ..values import call_files
 
 #: How many calls are profiled unless the spec says otherwise.
 _MAX_CALLS = 500
@@ -31,7 +39,7 @@ def run(spec, channel):
     guard.proof.instrument = instrumentation.registering(spec, channel, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
-    tracer = line_tracers.choose(spec.get("tracer", "auto"), functions)
+    tracer = _tracer(spec.get("tracer"), functions)
     made = _profile_calls(session, usable, tracer, time.monotonic() + spec.get("seconds", _SECONDS))
     session.close()
     paths = {os.path.realpath(os.path.join(spec["root"], path)): path for path in _wanted(spec)}
@@ -61,19 +69,12 @@ def _profile_calls(session, calls, tracer, end):
     for number, call in enumerate(calls):
         if time.monotonic() > end:
             return number
-        _profile(session, call, tracer)
-    return len(calls)
-
-
-def _profile(session, call, tracer):
-    function, (args, kwargs) = session.prepare(call)
-    tracer.start()
-    try:
-        session.make(function, args, kwargs, call.meta)
-    except BaseException:
-        return  # raising is what some captured calls do; the replay judges it, not the profile
-    finally:
+        function, (args, kwargs) = session.prepare(call)
+        tracer.start()
+        with contextlib.suppress(BaseException):  # some captured calls raise: the replay judges that
+            session.make(function, args, kwargs, call.meta)
         tracer.stop()
+    return len(calls)
 
 
 def find_functions(spec):
@@ -123,3 +124,123 @@ def _lines(timings, paths):
             text = linecache.getline(real, line).rstrip()
             lines.append({"path": paths[real], "line": line, "hits": hits, "ns": ns, "text": text})
     return lines
+
+
+def _tracer(wanted, functions):
+    """Return a tracer for some functions: the project's `line_profiler`, or `sys.settrace`."""
+    if wanted != SetTraceTracer.name:
+        with contextlib.suppress(Exception):  # it is not there, or of a version that works differently
+            return LineProfilerTracer(functions)
+    return SetTraceTracer(functions)
+
+
+def _nested(code):
+    """Yield a code object and all code objects in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+class SetTraceTracer:
+    """Count and time lines with `sys.settrace`.
+
+    Nested code (comprehensions, inner functions) counts as part of the function around it. A line's time
+    includes what it calls, and ends where its frame is left: at a return, a yield or an exception.
+    """
+
+    name = "sys.settrace"
+
+    def __init__(self, functions):
+        # Kept, so that no other code object can get the id of one of them.
+        self._codes = {id(code): code for function in functions for code in _nested(function.__code__)}
+        self._timings = {}
+        self._running = {}  # by frame: the entry of the line that it is on, and since when
+        self._before = None
+
+    def start(self):
+        """Trace from now on, in new threads too."""
+        self._before = sys.gettrace()
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+
+    def stop(self):
+        """Trace no more."""
+        sys.settrace(self._before)
+        threading.settrace(None)
+
+    def timings(self):
+        """Return {(file, line): (hits, ns)}."""
+        return self._timings
+
+    def _called(self, frame, event, arg):  # noqa: ARG002 - the signature of a trace function
+        return self._traced if id(frame.f_code) in self._codes else None
+
+    def _traced(self, frame, event, arg):  # noqa: ARG002 - the signature of a trace function
+        if event in ("line", "return"):
+            now = time.perf_counter_ns()
+            before = self._running.pop(id(frame), None)
+            if before is not None:
+                before[0][1] += now - before[1]
+        if event == "line":
+            entry = self._timings.setdefault((frame.f_code.co_filename, frame.f_lineno), [0, 0])
+            entry[0] += 1
+            self._running[id(frame)] = (entry, time.perf_counter_ns())
+        return self._traced
+
+
+class LineProfilerTracer:
+    """Traces with the project's own `line_profiler`: the quickest, and what people know."""
+
+    name = "line_profiler"
+
+    def __init__(self, functions):
+        from line_profiler import LineProfiler
+
+        self._profiler = LineProfiler()
+        for code, group in _by_code(functions).items():
+            replaced = self._with_nested(code)
+            for function in group:
+                function.__code__ = replaced
+                self._profiler.add_function(function)
+
+    def _with_nested(self, code):
+        """Return a code object whose nested ones the profiler knows: it looks at the outermost only."""
+        constants = tuple(
+            self._known(constant) if isinstance(constant, types.CodeType) else constant
+            for constant in code.co_consts
+        )
+        return code.replace(co_consts=constants)
+
+    def _known(self, code):
+        closure = tuple(types.CellType() for _ in code.co_freevars)
+        holder = types.FunctionType(self._with_nested(code), {}, code.co_name, None, closure)
+        self._profiler.add_function(holder)
+        return holder.__code__
+
+    def start(self):
+        """Trace from now on."""
+        self._profiler.enable_by_count()
+
+    def stop(self):
+        """Trace no more."""
+        self._profiler.disable_by_count()
+
+    def timings(self):
+        """Return {(file, line): (hits, ns)}."""
+        stats = self._profiler.get_stats()
+        unit_ns = stats.unit * 1e9
+        found = {}
+        for (file, _, _), lines in stats.timings.items():
+            for line, hits, ticks in lines:
+                entry = found.setdefault((file, line), [0, 0])
+                entry[0] += hits
+                entry[1] += round(ticks * unit_ns)
+        return found
+
+
+def _by_code(functions):
+    groups = {}
+    for function in functions:
+        groups.setdefault(function.__code__, []).append(function)
+    return groups

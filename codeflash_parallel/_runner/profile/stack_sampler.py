@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from ..serialization import argument_pickler
+from ..values import argument_pickler
 
 #: So many times it is tried to copy the arguments of a function, and so many bytes they may take.
 _TRIALS = 3

@@ -1,6 +1,6 @@
 """One pytest session as the evaluator wants it: options, selection, phase records, early stop, xdist
 workers.
 
-Offers: pytest_session.run, session_plugin.SessionPlugin, xdist_worker.prepare.
+Offers: pytest_session.run, session_plugin.SessionPlugin, pytest_session.prepare.
 Imports: _runner.session, profile, capture, integrity, imports, process, channel.
 """

@@ -1,4 +1,9 @@
-"""Run a pytest session as the evaluator wants it, and report it record by record."""
+"""Run a pytest session as the evaluator wants it, and report it record by record.
+
+In a worker of xdist this module is the plugin that ``-p`` names: its controller has prepared the worker
+before anything of the project is imported, and its records go home with what xdist brings back.
+PYTEST_DONT_REWRITE.
+"""
 
 import contextlib
 import gc
@@ -6,6 +11,8 @@ import sys
 import threading
 import time
 
+from .. import session
+from ..channel import record_channel
 from ..imports import bytecode_cache, import_guard
 from ..process import current_template
 from ..session import RunnerFailure
@@ -33,13 +40,13 @@ def run(spec, channel, runtestloop=None):
     with _nothing_is_garbage():
         pytest = _import_pytest(channel)
         from ..integrity import pytest_functions
-        from . import output_suppression, session_plugin
+        from . import session_overrides, session_plugin
 
         bytecode_cache.restrict_rewriter(guard.allows_bytecode)
         known = pytest_functions.PytestIntegrity(guard.places, channel)
 
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
-    quiet = [] if spec.get("summary") else [output_suppression.OutputSuppression()]
+    quiet = [] if spec.get("summary") else [session_overrides.OutputSuppression()]
     plugins = [plugin, known, *quiet, *_watches(spec, channel, guard)]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
@@ -146,7 +153,7 @@ def arguments(spec):
     given = list(spec.get("args", ()))
     ours = ["-o", "cache_dir=%s/pytest-cache" % spec["private"]]
     if spec.get("workers", 0):
-        ours += ["-p", "_codeflash_guest.pytest_plugin.xdist_worker"]
+        ours += ["-p", "_codeflash_guest.pytest_plugin.pytest_session"]
     # What follows a "--" is no option any more.
     end = given.index("--") if "--" in given else len(given)
     return given[:end] + ours + given[end:]
@@ -160,3 +167,33 @@ def _main(pytest, args, plugins, channel):
     except BaseException as error:  # SystemExit of a conftest, most likely
         channel.write("internal", message="%s: %s" % (type(error).__name__, error))
         return _INTERNAL_ERROR
+
+
+_PREPARED = []
+
+
+def prepare(path, canaries):
+    """Install the import guard (and the capture) that the spec in a file asks for.
+
+    Args:
+        canaries: of this run; the controller has removed the file that they were in.
+    """
+    spec = dict(session.read_spec(path), canaries=canaries)
+    channel = record_channel.RecordBuffer()
+    guard = import_guard.install(spec, channel)
+    _PREPARED.append((spec, channel, guard, TargetRecording(spec, channel, guard)))
+
+
+def pytest_addoption(pluginmanager):
+    """Register the hooks of a prepared worker."""
+    if not _PREPARED:
+        return
+    from ..imports import bytecode_cache
+    from ..integrity import pytest_functions
+    from . import session_plugin
+
+    spec, channel, guard, recording = _PREPARED[0]
+    bytecode_cache.restrict_rewriter(guard.allows_bytecode)
+    plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, in_worker=True)
+    pluginmanager.register(plugin, "codeflash-guest")
+    pluginmanager.register(pytest_functions.PytestIntegrity(guard.places, channel), "codeflash-runner")

@@ -3,6 +3,7 @@
 PYTEST_DONT_REWRITE
 """
 
+import itertools
 import json
 import os
 import time
@@ -13,9 +14,7 @@ import pytest
 from .. import session
 from ..integrity import canary_tests
 from ..process import current_template
-from . import failure_text, option_overrides, output_suppression
-from .failure_text import shortened
-from .phase_records import PHASES, PhaseRecords
+from . import session_overrides
 
 
 class SessionPlugin:
@@ -27,7 +26,7 @@ class SessionPlugin:
         self._phases = PhaseRecords(channel)
         self._canaries = canary_tests.CanaryTests(spec.get("canaries", ()), channel)
         self._options = []
-        self._hello = self._is_fork = False
+        self._hello = False
         self._session = None
         self._grouped = False
         self._errors = {}
@@ -39,15 +38,14 @@ class SessionPlugin:
 
     def _renew(self):
         """Follow the spec of a fork."""
-        self._is_fork = True
         self._canaries = canary_tests.CanaryTests(self._spec.get("canaries", ()), self._channel)
         self._started = time.perf_counter_ns()
         for option in self._options:
-            option_overrides.follow(option, self._spec)
+            session_overrides.follow(option, self._spec)
 
     def _neutralise(self, option):
         self._options.append(option)
-        option_overrides.neutralise(option, self._spec, self._in_worker)
+        session_overrides.neutralise(option, self._spec, self._in_worker)
 
     # ---- configuration
 
@@ -57,7 +55,7 @@ class SessionPlugin:
         self._guard.stay_first()
         self._plugins = early_config.pluginmanager
         self.say_hello()
-        args[:] = option_overrides.without_writers(args)
+        args[:] = session_overrides.without_writers(args)
         self._neutralise(early_config.known_args_namespace)
         outcome = yield
         self._guard.stay_first()
@@ -120,17 +118,13 @@ class SessionPlugin:
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
         ids = [self._id(item.nodeid) for item in items]
-        is_settled = False
         while current_template.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
             server = current_template.server()
             if server.until == "collected":
-                output_suppression.settle(items, server.gate())
-                is_settled = True
+                session_overrides.settle(items, server.gate())
             server.stop(items)
         kept = self._wanted(items, ids)
-        if self._is_fork and not is_settled:
-            output_suppression.settle(kept)
         self._deselected = len(items) - len(kept)
         self._canaries.put_between(kept, self._id)
         items[:] = kept
@@ -196,11 +190,11 @@ class SessionPlugin:
     def pytest_runtest_protocol(self, item):
         """Attribute calls to the running test: those of its fixtures, too."""
         if self._canaries.has(item.nodeid):
-            failure_text.make_cheap(item, "native")
+            make_cheap(item, "native")
             with self._recording.paused():
                 yield
             return
-        failure_text.make_cheap(item, self._spec.get("tracebacks"))
+        make_cheap(item, self._spec.get("tracebacks"))
         self._recording.set_test(self._id(item.nodeid))
         yield
         self._recording.set_test("")
@@ -306,7 +300,102 @@ def _distributes(config):
 def _worker_preparation(spec):
     """Return the code that the controller runs in a new worker, first of all."""
     code = (
-        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import xdist_worker\n"
-        "xdist_worker.prepare(%r, %r)"
+        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import pytest_session\n"
+        "pytest_session.prepare(%r, %r)"
     )
     return code % (spec["guest"], spec["path"], spec.get("canaries", []))
+
+
+#: The phases of a test in their order.
+PHASES = ("setup", "call", "teardown")
+
+
+class PhaseRecords:
+    """Reports phases: those of a test that simply passed in one record at its end, all others at once."""
+
+    def __init__(self, channel):
+        self._channel = channel
+        self._held = {}
+
+    def passed(self, test, when, ns):
+        """Take a phase that simply passed; sub-tests count as parts of their test's call."""
+        held = self._held.setdefault(test, {})
+        held[when] = held.get(when, 0) + ns
+        if when != PHASES[-1]:
+            return
+        if held.keys() == set(PHASES):
+            self._channel.write("passed", id=test, ns=[held[when] for when in PHASES])
+            del self._held[test]
+        else:
+            self._write(test)
+
+    def add(self, phase):
+        """Take any other phase, the fields of its record."""
+        self._write(phase["id"])
+        self._channel.write("phase", **phase)
+
+    def flush(self):
+        """Write what is held: tests that did not come to their end."""
+        for test in list(self._held):
+            self._write(test)
+
+    def _write(self, test):
+        for when, ns in self._held.pop(test, {}).items():
+            self._channel.write("phase", id=test, when=when, outcome="passed", xfail=False, ns=ns)
+
+
+#: Longest message of a failed phase; the head says what was asked, the tail why it failed.
+_HEAD, _TAIL = 3_000, 4_980
+#: Of its own message, in front of the frames.
+_FIRST = 1_000
+#: Frames of a native traceback, the innermost ones.
+_FRAMES = 20
+
+
+def make_cheap(item, tracebacks):
+    """Have the failures of an item told in another way than pytest's, if `tracebacks` says so."""
+    if tracebacks == "none":
+        item.repr_failure = item._repr_failure_py = plain_failure
+    elif tracebacks == "native" and hasattr(item, "obj") and not hasattr(item, "dtest"):
+        # Doctests and other plugins' items have texts of their own.
+        item._repr_failure_py = native_failure
+
+
+def plain_failure(excinfo, style=None):  # noqa: ARG001 - pytest's signature
+    """Return one line on a failure: making tracebacks takes most of a failing test's time."""
+    return message_of(excinfo.value)[:_FIRST]
+
+
+def native_failure(excinfo, style=None):  # noqa: ARG001 - pytest's signature
+    """Return the message of a failure, its frames below the test runner's, and the message once more."""
+    error, here = excinfo.value, os.getcwd() + os.sep
+    message = message_of(error)
+    stack = list(itertools.dropwhile(_is_runners, traceback.extract_tb(excinfo.tb)))[-_FRAMES:]
+    frames = [
+        "%s:%d: in %s\n    %s" % (frame.filename.removeprefix(here), frame.lineno, frame.name, frame.line)
+        for frame in stack
+    ]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = [] if cause is None else ["after %s" % message_of(cause)[:_FIRST]]
+    return shortened("\n".join([message[:_FIRST], "", *frames, *before, message]))
+
+
+def message_of(error):
+    """Return the name of an exception's type and its text."""
+    argument = getattr(error, "argname", None)
+    try:
+        text = "fixture %r not found" % argument if argument and not getattr(error, "msg", "") else str(error)
+    except BaseException as own:
+        text = "<its text cannot be made: %s>" % type(own).__name__
+    return "%s: %s" % (type(error).__name__, text)
+
+
+def _is_runners(frame):
+    return "/_pytest/" in frame.filename or "/pluggy/" in frame.filename
+
+
+def shortened(text):
+    """Return a text of at most 8,000 characters."""
+    if len(text) <= _HEAD + _TAIL + 20:
+        return text
+    return "%s\n[...]\n%s" % (text[:_HEAD], text[-_TAIL:])

@@ -1,6 +1,5 @@
 """Make captured calls again and record results, side effects and stability of results.
 
-Offers: call_replay.run, target_functions.Targets, global_effects, process_effects, result_stability,
-scratch_arguments.
-Imports: _runner.values, serialization, integrity, imports, process, paths.
+Offers: replay_session.run, target_functions.Targets, call_effects.
+Imports: _runner.values, integrity, imports, process, paths.
 """

@@ -6,15 +6,15 @@ anything is compared or any clock is stopped.
 
 import _io
 import contextlib
+import functools
 import importlib
 import sys
 import types
-from functools import cached_property
 from itertools import islice
 
 from ..process.call_limits import CallTimeout
 from ..values.type_handlers import MAX_ITEMS, Spent
-from ..values.type_names import type_name
+from ..values.value_text import type_name
 
 #: How a result of some type is forced; an empty word: it is no lazy one.
 _WORDS = (
@@ -63,16 +63,11 @@ class Targets:
             module = self._imported(meta["module"])
             if meta["via"] == "inner":
                 return self._registry[meta["target"]]
-            holder, name = _holder(module, qualname)
-            return _callable(_static(holder, name), name)
+            *outer, name = qualname.split(".")
+            return _callable(_static(functools.reduce(getattr, outer, module), name), name)
         except BaseException as error:
-            reason = "%s.%s cannot be found (%s: %s)" % (
-                meta["module"],
-                qualname,
-                type(error).__name__,
-                error,
-            )
-            raise TargetNotFound(reason[:500]) from None
+            place, what = "%s.%s" % (meta["module"], qualname), "%s: %s" % (type(error).__name__, error)
+            raise TargetNotFound(("%s cannot be found (%s)" % (place, what))[:500]) from None
 
     def _imported(self, name):
         """Import a module; one that cannot be imported is tried once, not for each of hundreds of calls."""
@@ -83,14 +78,6 @@ class Targets:
         except BaseException as error:
             self._failed[name] = error
             raise
-
-
-def _holder(module, qualname):
-    holder = module
-    *outer, name = qualname.split(".")
-    for part in outer:
-        holder = getattr(holder, part)
-    return holder, name
 
 
 def _static(holder, name):
@@ -108,7 +95,7 @@ def _callable(raw, name):
         return raw.__func__
     if isinstance(raw, property):
         return raw.fget
-    if isinstance(raw, cached_property):
+    if isinstance(raw, functools.cached_property):
         return raw.func
     if callable(raw):
         return raw
@@ -137,16 +124,16 @@ class LazyResolver:
         if not word:
             return result
         if word == "awaitable":
-            return self.settle(self.await_(_awaiting(result)), limit)
+            return self.settle(self.await_(result), limit)
         if word == "asyncgen":
             return self.await_(_collect(result, limit))
         return result.result() if word == "future" else _spend(result, word, limit)
 
-    def await_(self, coroutine):
-        """Run a coroutine on the event loop to its end, and whatever tasks it left behind to theirs."""
+    def await_(self, awaitable):
+        """Run an awaitable on the event loop to its end, and whatever tasks it left behind to theirs."""
         loop = self.open_loop()
         try:
-            return loop.run_until_complete(coroutine)
+            return loop.run_until_complete(_awaited(awaitable))
         finally:
             loop.run_until_complete(_cancel_others())
 
@@ -165,7 +152,7 @@ class LazyResolver:
             self._loop.close()
 
 
-async def _awaiting(awaitable):
+async def _awaited(awaitable):
     return await awaitable
 
 
@@ -215,15 +202,9 @@ def _returning(generator, box):
         box.append(value)
 
 
+@functools.lru_cache(maxsize=None)
 def laziness(cls):
     """Tell how results of a type are forced: a word, empty for the usual ones."""
-    word = _LAZINESS.get(cls)
-    if word is None:
-        word = _LAZINESS[cls] = _laziness(cls)
-    return word
-
-
-def _laziness(cls):
     for base, word in _WORDS:
         if base in cls.__mro__:
             return word
@@ -235,6 +216,3 @@ def _laziness(cls):
     if futures is not None and futures.Future in cls.__mro__:
         return "future"
     return "awaitable" if hasattr(cls, "__await__") else ""
-
-
-_LAZINESS = {}

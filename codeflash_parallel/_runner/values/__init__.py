@@ -1,6 +1,6 @@
-"""Canonical digests, plain JSON and bounded text of Python values.
+"""Values in forms that leave the process: canonical digests, plain JSON, bounded text, pickles of arguments.
 
-Offers: value_digests, value_walk.digest_of, plain_json.told and rebuilt, value_text.render,
-type_handlers.handler_of, type_names.type_name.
-Imports: _runner.serialization, paths.
+Offers: value_digests.digest_return and digest_raise, plain_json.told and rebuilt, value_text.render and
+type_name, type_handlers.handler_of, argument_pickler.dumps, call_files.write_call and read_calls. Imports:
+_runner.inputs (input_objects, on demand), paths.
 """

@@ -9,13 +9,14 @@ enumeration's lookup by value.
 import base64
 import dataclasses
 import enum
+import itertools
 import sys
 from collections import Counter, OrderedDict, deque
 from decimal import Decimal
 from fractions import Fraction
 
 from .type_handlers import Spent
-from .type_names import type_name
+from .value_text import type_name
 
 #: Of one value: parts that are told at most, and how deep they lie.
 MOST_PARTS, MOST_DEEP = 1_000_000, 200
@@ -42,56 +43,53 @@ def told(value):
     """Return a value as what JSON can hold.
 
     Raises:
-        Untold: it holds something of another type, or too much.
+        NoPlainForm: it holds something of another type, or too much.
     """
-    return _Teller().told(value, 0)
+    return _told(value, 0, itertools.count())
 
 
-class _Teller:
-    def __init__(self):
-        self._parts = 0
+def _told(value, depth, count):
+    kind = type(value)
+    if next(count) >= MOST_PARTS or depth > MOST_DEEP:
+        raise NoPlainForm("a value of more than %d parts, or nested deeper than %d" % (MOST_PARTS, MOST_DEEP))
+    if kind in (str, float, bool, type(None)):
+        return value
+    if kind is int:
+        return value if -_LARGE < value < _LARGE else ["int", hex(value)]
 
-    def told(self, value, depth):
-        kind = type(value)
-        self._parts += 1
-        if self._parts > MOST_PARTS or depth > MOST_DEEP:
-            raise NoPlainForm(
-                "a value of more than %d parts, or nested deeper than %d" % (MOST_PARTS, MOST_DEEP)
-            )
-        if kind in (str, float, bool, type(None)):
-            return value
-        if kind is int:
-            return value if -_LARGE < value < _LARGE else ["int", hex(value)]
-        return self._compound(kind, value, depth + 1)
+    return _compound(kind, value, lambda parts: [_told(part, depth + 1, count) for part in parts])
 
-    def _compound(self, kind, value, depth):
-        name = _KINDS.get(kind)
-        if name in _ROWS:
-            return [name, *self._all(value, depth)]
-        if name in _BYTES:
-            return [name, _text(bytes(value))]
-        if name in _MAPPINGS:
-            return [name, self._all(value, depth), self._all(value.values(), depth)]
-        return self._special(kind, value, depth)
 
-    def _special(self, kind, value, depth):
-        if kind is Spent:  # an iterator, of which the caller has read what there was
-            raise NoPlainForm(value.name)
-        if kind in _PARTS:
-            return [kind.__name__, *_PARTS[kind](value)]
-        if enum.Enum in kind.__mro__:
-            return ["enum", *_name_of(kind), self.told(value._value_, depth)]
-        if tuple in kind.__mro__ and _fields(kind) is not None:
-            return ["namedtuple", *_name_of(kind), *self._all(tuple(value), depth)]
-        if dataclasses.is_dataclass(kind):
-            names = [field.name for field in dataclasses.fields(kind)]
-            if not set(names).issuperset(getattr(value, "__dict__", ())):
-                raise NoPlainForm("%s with more attributes than its fields" % type_name(kind))
-            return ["dataclass", *_name_of(kind), *self._all([getattr(value, name) for name in names], depth)]
+def _compound(kind, value, told_all):
+    name = _KINDS.get(kind)
+    if name in _ROWS:
+        return [name, *told_all(value)]
+    if name in _BYTES:
+        return [name, _text(bytes(value))]
+    if name in _MAPPINGS:
+        return [name, told_all(value), told_all(value.values())]
+    if kind in _PARTS:
+        return [kind.__name__, *_PARTS[kind](value)]
+    of_class = _parts_of_class(kind, value)
+    if of_class is None:
         return _numpy_told(kind, value)
+    return [of_class[0], *_name_of(kind), *told_all(of_class[1])]
 
-    def _all(self, values, depth):
-        return [self.told(one, depth) for one in values]
+
+def _parts_of_class(kind, value):
+    """Return the word for a class of the project's own and the parts of its object; None of all others."""
+    if kind is Spent:  # an iterator, of which the caller has read what there was
+        raise NoPlainForm(value.name)
+    if enum.Enum in kind.__mro__:
+        return "enum", [value._value_]
+    if tuple in kind.__mro__ and _fields(kind) is not None:
+        return "namedtuple", tuple(value)
+    if not dataclasses.is_dataclass(kind):
+        return None
+    names = [field.name for field in dataclasses.fields(kind)]
+    if not set(names).issuperset(getattr(value, "__dict__", ())):
+        raise NoPlainForm("%s with more attributes than its fields" % type_name(kind))
+    return "dataclass", [getattr(value, name) for name in names]
 
 
 def _text(data):
@@ -135,7 +133,7 @@ def rebuilt(data):
     """Return the value that was told.
 
     Raises:
-        Untold: the data is not what `told` returns, or names a class that this process does not know.
+        NoPlainForm: the data is not what `told` returns, or names a class that this process does not know.
     """
     try:
         return _rebuilt(data)

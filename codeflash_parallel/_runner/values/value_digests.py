@@ -1,15 +1,312 @@
-"""Canonical digests of Python values: equal values, equal digests; in any process, under any hash seed."""
+"""Canonical digests of Python values: equal values, equal digests; in any process, under any hash seed.
+
+A value is walked once (without recursion, deep structures are common) and written as text in the grammar of
+Python's literals; what has no literal is ``<type ...>``. Three texts come out: the full one, one with floats
+masked, and one in which types are unified by value (1, 1.0 and True; lists, tuples and iterators). Mutable
+objects are numbered as they are met, so aliasing and cycles show; no address ever enters, and no ``__eq__``,
+``__hash__`` or ``__repr__`` of the project is called.
+"""
 
 import base64
+import math
 import sys
 from array import array
 from collections import namedtuple
+from hashlib import blake2b
 
+from ..paths.path_relocation import neutral, neutral_value
 from .object_reduction import UnencodableValue
-from .type_handlers import EXHAUST, Spent
-from .type_names import type_name
-from .value_text import render
-from .value_walk import MAX_FURTHER, MAX_NODES, Walk, digest_of
+from .type_handlers import EXHAUST, Spent, handler_of
+from .value_text import literal, render, type_name
+
+#: A value walked longer than this is no longer quick to encode (objects cost 5 µs a part).
+MAX_NODES = 300_000
+
+#: And of one that is known in part only, no more than these are looked at once that is known.
+MAX_FURTHER = 10_000
+
+#: Longer texts and bytes are written as their digest: literals of megabytes took half of the time of a check.
+LONG = 1 << 16
+
+#: Types whose literal is injective, typed, and free of other types.
+_EXACT = frozenset({int, str, bytes, type(None)})
+_FLAT = _EXACT | {float, bool}
+_TEXTS = frozenset({str, bytes})
+
+
+def digest_of(text):
+    """Return the digest of a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class Walk:
+    """One walk over one or more values.
+
+    `full` and `less` are the texts so far, `mask` replaces parts of `full`, `memo` numbers mutable objects.
+    `above` is the walk that an item of a set belongs to, or None: what that has met is not walked again.
+    A `lenient` walk writes the type's name for a part that has no canonical form, and `opaque` says why the
+    first of them has none. `floats` is None, or a list that takes all floats in their order. `most` parts are
+    walked at all, and `further` ones after an opaque one.
+    """
+
+    __slots__ = (
+        *("above", "first", "floats", "full", "further", "iterators", "lenient", "less", "mask"),
+        *("memo", "most", "nodes", "opaque"),
+    )
+
+    def __init__(self, iterators, above=None):
+        self.full, self.less, self.mask = [], [], {}
+        self.memo, self.nodes, self.iterators = {}, 0, iterators
+        self.above, self.first = above, 0 if above is None else above.first + len(above.memo)
+        self.lenient, self.floats, self.opaque = False, None, ""
+        self.most = self.further = MAX_NODES
+
+    def digests(self):
+        """Return the digests of the full, the floatless and the typeless text."""
+        full, floatless, typeless = self.texts()
+        digest = digest_of(full)
+        return (
+            digest,
+            digest if floatless is full else digest_of(floatless),
+            digest if typeless == full else digest_of(typeless),
+        )
+
+    def digest(self):
+        """Return the digest of the full text alone."""
+        return digest_of(neutral("".join(self.full)))
+
+    def texts(self):
+        """Return the full, the floatless and the typeless text; the second `is` the first without floats."""
+        full, less = neutral("".join(self.full)), neutral("".join(self.less))
+        if not self.mask:
+            return full, full, less
+        masked = list(self.full)
+        for index, text in self.mask.items():
+            masked[index] = text
+        return full, neutral("".join(masked)), less
+
+    def taken_texts(self):
+        """Return the three texts so far, and begin them anew."""
+        texts = self.texts()
+        self.full, self.less, self.mask = [], [], {}
+        return texts
+
+    def run(self, value):
+        """Walk by trampoline: a handler that has children is a generator of them.
+
+        Raises:
+            Unencodable: some part has no canonical form; whatever the project's code raises ends as this.
+        """
+        try:
+            self._run(value)
+        except UnencodableValue:
+            raise
+        except Exception as error:  # a hostile __module__, __dict__, __iter__ ...
+            raise UnencodableValue("taking it apart raised %s" % type(error).__name__) from None
+
+    def _run(self, value):
+        children = self.visit(value)
+        stack = [children] if children is not None else []
+        while stack:
+            for child in stack[-1]:
+                children = self.visit(child)
+                if children is not None:
+                    stack.append(children)
+                    break
+            else:
+                stack.pop()
+
+    def visit(self, value):
+        """Write a value without children, or return a generator that writes around its children."""
+        self.nodes += 1
+        if self.nodes > self.most:
+            raise UnencodableValue(self.opaque or "more than %d parts" % MAX_NODES)
+        kind = type(value)
+        if kind in _FLAT:
+            return self._atom(kind, value)
+        handler = _CONTAINERS.get(kind)
+        return handler(self, value) if handler is not None else handler_of(kind)(self, value)
+
+    def _atom(self, kind, value):
+        text = literal(value) if kind not in _TEXTS or len(value) <= LONG else _shortened(kind, value)
+        if kind is float:
+            self.mask[len(self.full)] = "~"
+            self.keep_floats((value,))
+        self.full.append(text)
+        self.less.append(text if kind in _EXACT else _number_text(value))
+
+    def write(self, text, less=None):
+        """Append to the full text, and to the typeless one what stands there instead."""
+        self.full.append(text)
+        self.less.append(text if less is None else less)
+
+    def write_floats(self, text, masked, less):
+        """Append a text that holds floats."""
+        self.mask[len(self.full)] = masked
+        self.write(text, less)
+
+    def keep_floats(self, values):
+        """Take floats that were written, if anybody wants them."""
+        if self.floats is not None:
+            self.floats.extend(values)
+
+    def give_up(self, name, why):
+        """Write the name of something that has no canonical form; raise `UnencodableValue` unless lenient."""
+        if not self.lenient:
+            raise UnencodableValue(why)
+        self._note_opaque(why)
+        self.write("<opaque %r>" % name)
+
+    def _note_opaque(self, why):
+        if why and not self.opaque:
+            self.opaque = why
+            self.most = min(self.most, self.nodes + self.further)
+
+    def met(self, value):
+        """Number a mutable object; write a reference and return true if it was met before."""
+        walk, key = self, id(value)
+        while walk is not None:
+            found = walk.memo.get(key)
+            if found is not None:
+                self.write("@%d" % found[0])
+                return True
+            walk = walk.above
+        # The value is kept: the address of a temporary object must not be given to another.
+        self.memo[key] = (self.first + len(self.memo), value)
+        return False
+
+    def parts_of(self, items):
+        """Return the three texts of each item, walked on its own, as three sorted lists."""
+        triples, floats = [], []
+        for item in items:
+            walk = Walk(self.iterators, self)
+            walk.nodes, walk.lenient, walk.opaque = self.nodes, self.lenient, self.opaque
+            walk.most, walk.further = self.most, self.further
+            walk.floats = None if self.floats is None else []
+            walk.run(item)
+            triples.append(walk.texts())
+            floats += walk.floats or ()
+            self.nodes = walk.nodes
+            self._note_opaque(walk.opaque)
+        # A set has no order: that of the numbers is as good as any, and survives small differences.
+        self.keep_floats(sorted(floats))
+        return [sorted(texts) for texts in zip(*triples)] or [[], [], []]
+
+
+def _shortened(kind, value):
+    data = neutral_value(value)
+    data = data if kind is bytes else data.encode("utf-8", "surrogatepass")
+    return "<%s %s>" % (kind.__name__, blake2b(data, digest_size=16).hexdigest())
+
+
+def _number_text(value):
+    """Write a float or bool as the int that it equals, if there is one (and it is no -0.0)."""
+    if math.isfinite(value) and int(value) == value and repr(value) != "-0.0":
+        return literal(int(value))
+    return repr(value)
+
+
+def _flat_texts(items):
+    """Return the masked and the typeless text of some atoms, comma separated."""
+    masked = ", ".join(["~" if type(item) is float else literal(item) for item in items])
+    less = ", ".join([literal(item) if type(item) in _EXACT else _number_text(item) for item in items])
+    return masked, less
+
+
+def _list(walk, value):
+    if walk.met(value):
+        return None
+    return _sequence(walk, value, "[", "]")
+
+
+def _tuple(walk, value):
+    return _sequence(walk, value, "(", ")")
+
+
+def _sequence(walk, value, opening, closing):
+    kinds = set(map(type, value))
+    if not kinds <= _FLAT or _holds_long(kinds, value):
+        return _children(walk, value, opening, closing)
+    walk.nodes += len(value) >> 4
+    try:
+        text = repr(value)
+        if kinds <= _EXACT:
+            walk.write(text, text if opening == "[" else repr(list(value)))
+            return None
+    except ValueError:  # holds a huge int
+        return _children(walk, value, opening, closing)
+    masked, less = _flat_texts(value)
+    walk.keep_floats([item for item in value if type(item) is float])
+    walk.write_floats(text, opening + masked + closing, "[" + less + "]")
+    return None
+
+
+def _holds_long(kinds, items):
+    """Say whether one of some items is a text, or bytes, that is written as its digest."""
+    if kinds.isdisjoint(_TEXTS):
+        return False
+    texts = items if kinds <= _TEXTS else [item for item in items if type(item) in _TEXTS]
+    return max(map(len, texts)) > LONG
+
+
+def _children(walk, items, opening, closing):
+    walk.write(opening, "[")
+    comma = ""
+    for item in items:
+        walk.write(comma)
+        comma = ", "
+        yield item
+    walk.write(closing, "]")
+
+
+def _dict(walk, value):
+    if walk.met(value):
+        return None
+    kinds = set(map(type, value))
+    kinds.update(map(type, value.values()))
+    if kinds <= _EXACT and not _holds_long(kinds, (*value, *value.values())):
+        try:
+            walk.write(repr(value))
+        except ValueError:  # holds a huge int
+            return _pairs(walk, value.items())
+        walk.nodes += len(value) >> 3
+        return None
+    return _pairs(walk, value.items())
+
+
+def _pairs(walk, pairs):
+    walk.write("{")
+    comma = ""
+    for key, item in pairs:
+        walk.write(comma)
+        comma = ", "
+        yield key
+        walk.write(": ")
+        yield item
+    walk.write("}")
+
+
+def _set(walk, value):
+    if not walk.met(value):
+        _sorted_items(walk, value, "set")
+
+
+def _frozenset(walk, value):
+    _sorted_items(walk, value, "frozenset")
+
+
+def _sorted_items(walk, value, name):
+    if set(map(type, value)) <= _EXACT:
+        text = "{" + ", ".join(sorted(map(literal, value))) + "}"
+        walk.nodes += len(value) >> 4
+        walk.write(name + text, text)
+        return
+    full, masked, less = ("{" + ", ".join(texts) + "}" for texts in walk.parts_of(value))
+    walk.write_floats(name + full, name + masked, less)
+
+
+_CONTAINERS = {list: _list, tuple: _tuple, dict: _dict, set: _set, frozenset: _frozenset}
+
 
 #: The digests of a value.
 Encoded = namedtuple("Encoded", "full floatless typeless")  # noqa: PYI024 - typing is slow to import

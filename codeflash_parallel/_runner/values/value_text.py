@@ -1,4 +1,35 @@
-"""Bounded text of a value for people, made without running any code of the project."""
+"""Names of types that no project can forge, and bounded text of values, made without running its code."""
+
+import builtins
+import contextlib
+import sys
+import types
+
+
+def type_name(cls):
+    """Return the dotted name of a type, without running a metaclass' code.
+
+    What calls itself by the name of another type is marked: a name is no identity.
+    """
+    module = type.__getattribute__(cls, "__module__")
+    qualname = type.__dict__["__qualname__"].__get__(cls)
+    name = "%s.%s" % (module if isinstance(module, str) else "?", qualname)
+    return name + " (another type of that name)" if _is_forged(cls, module, qualname) else name
+
+
+def _is_forged(cls, module, qualname):
+    if module == "builtins":
+        return _BUILTINS.get(qualname, cls) is not cls
+    found = sys.modules.get(module) if isinstance(module, str) else None
+    for part in qualname.split("."):
+        found = getattr(found, "__dict__", _NOTHING).get(part) if found is not None else None
+    return isinstance(found, type) and found is not cls
+
+
+#: As they are before any code of the project runs.
+_BUILTINS = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
+_NOTHING = types.MappingProxyType({})
+
 
 #: Longest text, in characters.
 MAX_TEXT = 2_000
@@ -38,11 +69,13 @@ def _text(value, depth, room):
         return repr(value) if len(value) <= room else repr(value[:room]) + "…"
     if depth == 0:
         return "…"
-    brackets = _BRACKETS.get(kind)
-    if brackets is not None:
-        return brackets[0] + _items(value, depth - 1, room) + brackets[1]
+    if kind in _BRACKETS:
+        opening, closing = _BRACKETS[kind]
+        return opening + _items(value, depth - 1, room) + closing
     if kind is dict:
-        return _pairs(value.items(), len(value), depth - 1, room)
+        texts = ((_text(key, depth - 1, room), _text(item, depth - 1, room)) for key, item in value.items())
+        pairs = ("%s: %s" % pair for pair in texts)
+        return "{" + ", ".join(_bounded(pairs, len(value), room)) + "}"
     return _object(value, depth - 1, room)
 
 
@@ -58,28 +91,21 @@ def literal(value):
 
 
 def _items(items, depth, room):
-    parts, used = [], 0
-    for item in items:
-        if len(parts) >= _MAX_ITEMS or used > room:
-            parts.append("… %d in all" % len(items))
-            break
-        parts.append(_text(item, depth, room - used))
-        used += len(parts[-1]) + 2
+    parts = _bounded((_text(item, depth, room) for item in items), len(items), room)
     if type(items) in (set, frozenset):
         parts.sort()
     return ", ".join(parts) + ("," if type(items) is tuple and len(items) == 1 else "")
 
 
-def _pairs(pairs, size, depth, room, form="%s: %s", brackets="{}"):
+def _bounded(texts, count, room):
+    """Return texts in a list until there is no more room, and then how many there are."""
     parts, used = [], 0
-    for key, item in pairs:
+    for text in texts:
         if len(parts) >= _MAX_ITEMS or used > room:
-            parts.append("… %d in all" % size)
-            break
-        name = _text(key, depth, room - used) if brackets == "{}" else key
-        parts.append(form % (name, _text(item, depth, room - used)))
-        used += len(parts[-1]) + 2
-    return brackets[0] + ", ".join(parts) + brackets[1]
+            return [*parts, "… %d in all" % count]
+        parts.append(text)
+        used += len(text) + 2
+    return parts
 
 
 def _object(value, depth, room):  # noqa: PLR0911 - one line for each kind
@@ -102,23 +128,16 @@ def _object(value, depth, room):  # noqa: PLR0911 - one line for each kind
 
 
 def _attributes(value, depth, room):
-    try:
-        state = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        state = {}
-    slots = {name: found for name, found in _slots(value) if name not in state}
-    pairs = [(str(name), item) for name, item in list(slots.items()) + list(state.items())]
-    return _pairs(pairs, len(pairs), depth, room, form="%s=%s", brackets="()")
-
-
-def _slots(value):
+    held = {}
     for base in type(value).__mro__:
         for name, member in base.__dict__.items():
             if type(member).__name__ == "member_descriptor" and not name.startswith("__"):
-                try:
-                    yield name, member.__get__(value)
-                except AttributeError:
-                    continue
+                with contextlib.suppress(AttributeError):
+                    held.setdefault(name, member.__get__(value))
+    with contextlib.suppress(AttributeError):
+        held.update(object.__getattribute__(value, "__dict__"))
+    texts = ("%s=%s" % (name, _text(item, depth, room)) for name, item in held.items())
+    return "(" + ", ".join(_bounded(texts, len(held), room)) + ")"
 
 
 def _foreign(value, name, room):

@@ -75,7 +75,14 @@ class AcceptFunction:
         wanted = judged_calls(known, got)
         asked = [call for call in again if call.index in wanted and call.kind == "return"]
         others = [call for call in asked if call.digest != known.all[call.index].digest]
-        await self.ask(baseline, [_question(call) for call in others if call.plain])
+        await self.ask(
+            baseline,
+            [
+                AcceptQuestion(call=call.index, digest=call.digest, plain=call.plain)
+                for call in others
+                if call.plain
+            ],
+        )
         found = {}
         for call in asked:
             why = self._objection(call) if call in others else ""
@@ -119,7 +126,9 @@ class AcceptFunction:
             UsageError: `BAD_JUDGE`: it does not accept what the baseline itself gives for a captured call.
         """
         returned = [call for call in baseline.known.all.values() if call.kind == "return"]
-        await self.ask(baseline, [_own(call) for call in returned if call.plain])
+        await self.ask(
+            baseline, [AcceptQuestion(call=call.index, digest=call.digest) for call in returned if call.plain]
+        )
         unfit = {call.index: why for call in returned if (why := self._objection(call))}
         for index, call in baseline.calls.items():
             if index in unfit:
@@ -161,14 +170,6 @@ def _left_code(expected: CallOutcome, call: CallOutcome) -> Code:
     if call.arguments != expected.arguments:
         return Code.INPUT_MUTATED
     return Code.STATE_DIFFERS if other_trace(expected.traces, call.traces) else Code.OK
-
-
-def _question(call: CallOutcome) -> AcceptQuestion:
-    return AcceptQuestion(call=call.index, digest=call.digest, plain=call.plain)
-
-
-def _own(call: CallOutcome) -> AcceptQuestion:
-    return AcceptQuestion(call=call.index, digest=call.digest)
 
 
 def _case(baseline: Baseline, number: int, question: AcceptQuestion) -> Sequence[int | str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from codeflash_parallel.check.comparison.call_comparison import (
@@ -75,40 +74,18 @@ def reworded(
 
 
 def _apart(ours: str, theirs: str) -> tuple[str, str]:
-    """Say of arguments after a call where they begin to differ, and what is there on either side."""
+    """Return how two texts of arguments after a call differ, from shortly before their first difference."""
     if ours == theirs:
         return ("with other identities, or deeper ones than are shown",) * 2
-    alike = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), len(ours))
-    path, start = _path(ours, min(alike, len(theirs)))
-    return f"leaving {path} = {_short(ours[start:])}", f"leaving {path} = {_short(theirs[start:])}"
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    alike = next((at for at, (one, other) in pairs if one != other), min(len(ours), len(theirs)))
+    start = max(0, alike - _CONTEXT)
+    dots = "…" if start else ""
+    return f"leaving {dots}{_short(ours[start:])}", f"leaving {dots}{_short(theirs[start:])}"
 
 
-#: What structures the text of a value: strings (which hide the rest), brackets, commas, names and keys.
-_MARKS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\[({]|[\])}]|, |: |\w+=""")
-
-
-def _path(text: str, place: int) -> tuple[str, int]:
-    """Return the path to the part of some arguments' text that holds a place, and where that part starts.
-
-    In ``1, Node(x=[2, 3])`` that of the 3 is ``argument 1.x[1]``.
-    """
-    steps, starts, counts = ["[0]"], [0], [0]
-    for found in _MARKS.finditer(text):
-        mark, start = found[0], found.end()
-        if start > place:
-            break
-        if mark in "[({":
-            steps, starts, counts = [*steps, "[0]"], [*starts, start], [*counts, 0]
-        elif mark in "])}":
-            del steps[-1], starts[-1], counts[-1]
-        elif mark == ", ":
-            counts[-1] += 1
-            steps[-1], starts[-1] = f"[{counts[-1]}]", start
-        elif mark == ": ":
-            steps[-1], starts[-1] = f"[{text[starts[-1] : found.start()]}]", start
-        elif mark.endswith("="):
-            steps[-1], starts[-1] = f".{mark[:-1]}", start
-    return f"argument {steps[0].strip('[].')}{''.join(steps[1:])}", starts[-1]
+#: Characters that are shown before the first difference of two texts.
+_CONTEXT = 20
 
 
 def outcome_text(call: CallOutcome | CallDigests) -> str:

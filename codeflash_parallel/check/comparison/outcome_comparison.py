@@ -7,7 +7,7 @@ multiset of outcomes. `values` compares the calls that are made again.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,28 +45,17 @@ class TestComparison:
 
 
 def compare_tests(expected: Mapping[str, str], report: RunnerReport) -> TestComparison:
-    """Hold the tests of a candidate against the baseline's outcomes.
+    """Compare the tests of a candidate with the baseline's outcomes.
+
+    A run that ended at its first decisive failure misses no test that would have come after it; its code is
+    that of a run of all tests: only a failure ends one early, and no other outcome is graver.
 
     Args:
         expected: outcome by test id, quarantined tests left out.
         report: the candidate's. A test that is skipped, xfailed or not there is no pass.
     """
-    return _compare_tests(expected, report, frozenset())
-
-
-def compare_screened(expected: Mapping[str, str], report: RunnerReport) -> TestComparison:
-    """Do the same for a run that ended at its first decisive failure: what came after it is not missing.
-
-    The code is that of a run of all tests: only a failure ends one early, and none is graver.
-    """
-    failed = any(test in expected and outcome.outcome in DECISIVE for test, outcome in report.tests.items())
-    not_run = set(report.collected) - report.tests.keys() if failed else frozenset[str]()
-    return _compare_tests(expected, report, not_run)
-
-
-def _compare_tests(
-    expected: Mapping[str, str], report: RunnerReport, not_run: Collection[str]
-) -> TestComparison:
+    ended = any(test in expected and outcome.outcome in DECISIVE for test, outcome in report.tests.items())
+    not_run = set(report.collected) - report.tests.keys() if ended else frozenset[str]()
     failed, missing, skipped_over = [], [], 0
     for test, outcome in expected.items():
         got = report.tests.get(test)
@@ -87,12 +76,6 @@ def _compare_tests(
     )
     collect_errors = [t for t in report.tests.values() if t.phase == "collect"]
     failing = [report.tests[t] for t in failed] + collect_errors
-    return _test_comparison(counts, failing, expected)
-
-
-def _test_comparison(
-    counts: TestCounts, failing: Sequence[TestOutcome], expected: Mapping[str, str]
-) -> TestComparison:
     failures = tuple(
         FailedTest(id=t.id, phase=t.phase, message=t.message or _other_outcome(t, expected))
         for t in failing[:MAX_MESSAGES]

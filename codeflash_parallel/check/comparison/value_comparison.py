@@ -1,8 +1,10 @@
-"""Hold replayed calls against the baseline's. Pure: values in, values out.
+"""Compare the replayed calls of a candidate with the baseline's. Pure: values in, values out.
 
 Captured calls decide: the same kind of outcome, value, exact type, arguments afterwards, and traces (random
-state, objects shared with earlier results, globals). So do derived inputs that keep every relation which all
-observed inputs have. What differs on other inputs is shown, and rejects only where that was asked for.
+state, objects shared with earlier results, globals). So do derived inputs that keep every relation which
+all observed inputs have. A difference on other inputs is shown, and rejects only with `strict`. So is
+another state of an argument that the baseline uses as scratch space: it returns something else and leaves
+it in any state.
 """
 
 from __future__ import annotations
@@ -16,24 +18,68 @@ from codeflash_parallel.check.comparison.call_comparison import (
     CallDifference,
     CallMeasurement,
     ComparisonRules,
+    Tolerance,
+    accepted,
     call_code,
     differing,
+    gap,
     is_side,
     other_trace,
+    unpacked,
 )
 from codeflash_parallel.check.comparison.difference_text import first_difference, sentence
-from codeflash_parallel.check.comparison.float_tolerance import Tolerance, accepted, gap, unpacked
-from codeflash_parallel.check.comparison.scratch_arguments import Spaces, is_scratch, scratch_spaces, uses
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 
+#: Number of a target, and the place of an argument.
+Spaces = frozenset[tuple[int, str]]
+
+
+def scratch_spaces(known: BaselineReplays) -> Spaces:
+    """Return the arguments that are scratch space, as far as the inputs vouch for it."""
+    calls = [call for index, call in known.all.items() if index not in known.breaks]
+    said = {(call.target, call.space.get("at", "")) for call in calls}
+    # It rearranges something and returns where: that is what it is called for.
+    places = {target for target, at in said if at == "yes" and (target, "no") not in said}
+    changed = ((c.target, place) for c in calls for place, text in c.space.items() if text.startswith("~"))
+    return frozenset(one for one in changed if one[0] not in places)
+
+
+def uses(call: CallOutcome, spaces: Spaces) -> bool:
+    """Say whether a call of the baseline is given scratch space, and keeps its length."""
+    return any(_is_used(call, place, spaces) for place in call.space)
+
+
+def is_scratch(expected: CallOutcome, got: CallOutcome, spaces: Spaces) -> bool:
+    """Say whether a call differs in the contents of scratch space only: all the rest is equal."""
+    ours, theirs = _named(expected.space), _named(got.space)
+    return ours.keys() == theirs.keys() and all(
+        _shape(theirs[name]) == _shape(text)
+        if _is_used(expected, name, spaces)
+        else theirs[name][1:] == text[1:]
+        for name, text in ours.items()
+    )
+
+
+def _named(space: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in space.items() if name != "at"}
+
+
+def _is_used(call: CallOutcome, place: str, spaces: Spaces) -> bool:
+    return call.space[place][:1] in {"~", ".", "="} and (call.target, place) in spaces
+
+
+def _shape(text: str) -> str:
+    return text[1:].partition(" ")[0]
+
+
 #: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
 ROUNDING = 1e-12
 
 #: The relations that inputs break on which the baseline raises, as
-#: `_runner.input_generation.derived_inputs` writes them: the project's own code raises, or
+#: `_runner.inputs.derived_inputs` writes them: the project's own code raises, or
 #: a builtin or library complains.
 OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
 
@@ -73,23 +119,33 @@ def compare_calls(
         rules: what counts; without them, whatever differs in captured calls or inside.
         measured: calls that differ in floats only.
     """
-    rules = rules or ComparisonRules()
-    found = _sorted(differing(known, got, measured or {}), known, rules)
-    outside = first_difference(found.beyond[0], known, got) if found.beyond else None
-    counts = _with_accepted(_counts(known, len(found.observed), found.inside, found.beyond), measured or {})
+    rules, measured = rules or ComparisonRules(), measured or {}
+    kept = [
+        one
+        for one in differing(known, got, measured)
+        if one.code is not Code.STATE_DIFFERS or one.trace not in rules.unkept
+    ]
+    review = [one for one in kept if one.is_hint(rules) and not rules.strict]
+    found = [one for one in kept if one not in review]
+    observed = [one for one in found if one.index in known.calls]
+    derived = [one for one in found if one.index in known.derived and not _is_by_accident(one, known)]
+    beyond = sorted((one for one in derived if _is_beyond(one, known, rules)), key=lambda one: one.index)
+    inside = [one for one in derived if one not in beyond]
+    outside = first_difference(beyond[0], known, got) if beyond else None
+    counts = _counts(known, observed, inside, beyond, measured)
     judged = partial(ValueComparison, counts=counts, outside=outside)
     name = _changed_global(known, got)
-    if name and not found.observed:
+    if name and not observed:
         reason = f"The calls leave {name} in another state than the baseline's."
         return judged(code=Code.STATE_DIFFERS, reason=reason)
-    if (manner := _other_manner(known, got)) and not found.observed:
+    if (manner := min(got.manners - known.manners, default="")) and not observed:
         return judged(code=Code.STATE_DIFFERS, reason=_manner_reason(manner))
-    if decisive := found.observed or found.inside:
+    if decisive := observed or inside:
         worst = min(decisive, key=_gravest_first)
         difference = first_difference(worst, known, got)
         reason = sentence(worst, difference, len(decisive))
         return judged(code=worst.code, reason=reason, difference=difference)
-    hints = _hints([*found.hints, *found.beyond], known, got)
+    hints = _hints([*review, *beyond], known, got)
     if rules.strict and hints:
         return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=hints[0], difference=outside)
     return judged(code=Code.OK, reason=_all_equal(counts), hints=hints)
@@ -102,37 +158,6 @@ def _hints(found: Iterable[CallDifference], known: BaselineReplays, got: RunnerR
         kinds.setdefault((one.code, one.trace), []).append(one)
     return tuple(
         sentence(ones[0], first_difference(ones[0], known, got), len(ones)) for ones in kinds.values()
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sorted:
-    """Calls that differ.
-
-    Attributes:
-        observed: captured ones.
-        inside: derived ones that observed calls vouch for.
-        beyond: the other derived ones, the smallest first.
-        hints: calls of either kind that are a reason for a review.
-    """
-
-    observed: list[CallDifference]
-    inside: list[CallDifference]
-    beyond: list[CallDifference]
-    hints: list[CallDifference]
-
-
-def _sorted(found: Iterable[CallDifference], known: BaselineReplays, rules: ComparisonRules) -> _Sorted:
-    kept = [one for one in found if one.code is not Code.STATE_DIFFERS or one.trace not in rules.unkept]
-    hints = [one for one in kept if one.is_hint(rules) and not rules.strict]
-    found = [one for one in kept if one not in hints]
-    derived = [one for one in found if one.index in known.derived and not _is_by_accident(one, known)]
-    beyond = sorted((one for one in derived if _is_beyond(one, known, rules)), key=lambda one: one.index)
-    return _Sorted(
-        observed=[one for one in found if one.index in known.calls],
-        inside=[one for one in derived if one not in beyond],
-        beyond=beyond,
-        hints=hints,
     )
 
 
@@ -177,12 +202,17 @@ def _is_by_accident(one: CallDifference, known: BaselineReplays) -> bool:
 
 
 def _counts(
-    known: BaselineReplays, observed: int, inside: Sequence[CallDifference], beyond: Sequence[CallDifference]
+    known: BaselineReplays,
+    observed: Sequence[CallDifference],
+    inside: Sequence[CallDifference],
+    beyond: Sequence[CallDifference],
+    measured: Mapping[int, CallMeasurement],
 ) -> ValueCounts:
     outside = sum(index in known.breaks for index in known.derived)
+    accepted_results = sum(one.code not in {None, Code.NOT_ACCEPTED} for one in measured.values())
     return ValueCounts(
         compared=len(known.calls),
-        differing=observed,
+        differing=len(observed),
         repeated=known.repeated,
         unstable=known.unstable,
         derived=len(known.derived) - outside,
@@ -193,14 +223,9 @@ def _counts(
         outside=outside,
         outside_differing=len(beyond),
         uncaptured=known.uncaptured,
-        level=known.level,
+        accepted=accepted_results,
+        level=Level.ACCEPTED if accepted_results else known.level,
     )
-
-
-def _with_accepted(counts: ValueCounts, measured: Mapping[int, CallMeasurement]) -> ValueCounts:
-    """Count the results that the user's judge has accepted."""
-    accepted = sum(one.code not in {None, Code.NOT_ACCEPTED} for one in measured.values())
-    return replace(counts, accepted=accepted, level=Level.ACCEPTED) if accepted else counts
 
 
 def _changed_global(known: BaselineReplays, got: RunnerReport) -> str:
@@ -209,11 +234,6 @@ def _changed_global(known: BaselineReplays, got: RunnerReport) -> str:
         if known.changed_globals.get(name) != got.changed_globals.get(name):
             return name
     return ""
-
-
-def _other_manner(known: BaselineReplays, got: RunnerReport) -> str:
-    """Return the first manner that the baseline does not have; empty if there is none."""
-    return min(got.manners - known.manners, default="")
 
 
 def _manner_reason(manner: str) -> str:

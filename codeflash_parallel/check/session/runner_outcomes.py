@@ -40,7 +40,7 @@ class CallOutcome:
         plain: the result as JSON, for the user's judge; empty where nobody judges, or with why in `untold`.
         arguments: digest of the arguments alone after the call, for a result that is judged.
         left: the arguments after the call, in words; empty where they are as before.
-        space: of arguments that may be scratch space, as `_runner.replay.scratch_arguments` tells it;
+        space: of arguments that may be scratch space, as `_runner.replay.call_effects` tells it;
             empty: there are none.
         ns: CPU time of the call.
         copy_ns: CPU time of making its inputs, where it was made again.

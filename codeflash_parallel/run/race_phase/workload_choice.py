@@ -66,7 +66,7 @@ _VARYING = "; what they give is another in each process: only its type, and what
 #: What is said of work that the baseline does not repeat.
 _UNSTEADY = "its outcome differs from call to call and is not compared."
 #: Before each entry of a file of calls: the lengths of its head and its pickle
-#: (`_runner.serialization.call_files`).
+#: (`_runner.values.call_files`).
 _LENGTHS = struct.Struct(">IQ")
 #: Of the process that makes twins, which bounds itself.
 _MAKING = ProcessLimits(wall_s=60.0, cpu_s=40.0)

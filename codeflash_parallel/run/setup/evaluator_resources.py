@@ -21,8 +21,7 @@ from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
-from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
-from codeflash_parallel.check.comparison.float_tolerance import Tolerance
+from codeflash_parallel.check.comparison.call_comparison import ComparisonRules, Tolerance
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     SelectedRun,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codeflash_parallel._runner import user_judge
-from codeflash_parallel._runner.serialization import call_files
+from codeflash_parallel._runner.values import call_files
 
 
 class Odd:

@@ -21,7 +21,7 @@ from codeflash_parallel.check.assessment import (
 )
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
-from codeflash_parallel.check.comparison.outcome_comparison import compare_screened, compare_tests
+from codeflash_parallel.check.comparison.outcome_comparison import compare_tests
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, together
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
@@ -78,7 +78,7 @@ def session(*, exit_: ProcessExit = SOUND, digest: str = digest_of(NEW), **outco
 
 
 def judged(run: RunnerSession, baseline: Baseline = BASELINE) -> CandidateFinding:
-    compared = compare_screened(baseline.expected, run.report)
+    compared = compare_tests(baseline.expected, run.report)
     return judged_tests(run, compared, CANDIDATE, baseline, {})
 
 

@@ -14,7 +14,7 @@ from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel._runner.inputs import call_relations, value_properties
+from codeflash_parallel._runner.inputs import call_relations
 from codeflash_parallel._runner.inputs.mutation import Mutator, is_plain
 
 Made = tuple[tuple[Any, ...], dict[str, Any]]
@@ -181,12 +181,11 @@ def test_parts_come_with_another_type() -> None:
     assert {bytes, int, type(None)} <= types
 
 
-def test_what_a_pattern_finds_is_found_again_in_other_texts_and_with_a_group_more() -> None:
+def test_what_a_pattern_finds_is_found_again_in_other_texts() -> None:
     pattern = re.compile("(?P<one>ab+)|(?P<two>cd)")
     matches = [args[0] for args, _, _ in derived([call(pattern.search("xxcd"))])]
-    assert {match.re.groups for match in matches} >= {2, 3}
+    assert {match.re for match in matches} == {pattern}
     assert len({match.string for match in matches}) > 10
-    assert {match.lastgroup for match in matches if match.re.groups == 3} >= {"two"}
 
 
 def test_two_arguments_that_are_one_object_stay() -> None:
@@ -312,10 +311,10 @@ def test_lists_come_far_beyond_the_observed_length(observed: list[list[Any]]) ->
 
 @given(st.lists(st.integers(-5, 5), max_size=6))
 def test_properties_say_what_they_mean(items: list[int]) -> None:
-    names = value_properties.common([items])
+    names = call_relations._common_properties([items])
     assert ("sorted" in names) == (len(items) > 1 and items == sorted(items))
     assert ("distinct" in names) == (len(items) > 1 and len(set(items)) == len(items))
-    assert all(value_properties.missing({name}, items) == "" for name in names)
+    assert all(call_relations._missing_property({name}, items) == "" for name in names)
 
 
 def test_the_nodes_of_a_graphs_edges_are_among_its_nodes():

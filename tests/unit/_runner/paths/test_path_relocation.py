@@ -9,8 +9,8 @@ import pytest
 from digests import encode
 
 from codeflash_parallel._runner.paths import path_relocation
-from codeflash_parallel._runner.serialization import argument_pickler
-from codeflash_parallel._runner.values.value_walk import Walk
+from codeflash_parallel._runner.values import argument_pickler
+from codeflash_parallel._runner.values.value_digests import Walk
 
 ROOM = 1 << 20
 

@@ -30,7 +30,7 @@ from digests import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel._runner.values import object_reduction, value_walk
+from codeflash_parallel._runner.values import object_reduction, value_digests
 from codeflash_parallel._runner.values import value_digests as guest
 from codeflash_parallel._runner.values import value_text as rendering
 from codeflash_parallel._runner.values.object_reduction import UnencodableValue
@@ -247,7 +247,7 @@ def tree(levels: int) -> Token:
 
 
 def test_a_text_that_knows_its_parents_is_walked_once() -> None:
-    walked = value_walk.Walk(REFUSE)
+    walked = value_digests.Walk(REFUSE)
     walked.run(tree(5))
     assert walked.nodes < 3_000
     assert encode(tree(5)) == encode(tree(5)) != encode(tree(4))
@@ -364,7 +364,7 @@ def test_deep_structures_need_no_recursion() -> None:
 
 
 def test_endless_nesting_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_walk, "MAX_NODES", 2_000)
+    monkeypatch.setattr(value_digests, "MAX_NODES", 2_000)
 
     class Endless:
         def __reduce_ex__(self, protocol: object) -> Any:
@@ -421,7 +421,7 @@ def test_of_a_result_that_is_known_in_part_that_part_counts() -> None:
 
 
 def test_what_is_known_in_part_is_soon_enough_looked_at() -> None:
-    large = [types.SimpleNamespace(n=n) for n in range(value_walk.MAX_FURTHER)]
+    large = [types.SimpleNamespace(n=n) for n in range(value_digests.MAX_FURTHER)]
     assert observe_return(large, (), {})["digest"]
     fields = observe_return([lambda: 1, *large], (large,), {})
     assert (fields["digest"], "function" in fields["unencodable"]) == ("", True)
@@ -491,4 +491,7 @@ def test_arrays_are_told_by_type_shape_and_values(arrays: Any) -> None:
 
 
 def test_the_modules_are_importable_on_their_own() -> None:
-    assert importlib.import_module("codeflash_parallel._runner.values.library_types").handler_of(int) is None
+    assert (
+        importlib.import_module("codeflash_parallel._runner.values.type_handlers")._library_handler(int)
+        is None
+    )

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays, ComparisonRules
 from codeflash_parallel.check.comparison.outcome_comparison import (
     compare_observed,
-    compare_screened,
     compare_tests,
     outcomes_by_test,
 )
@@ -95,7 +94,7 @@ def test_a_run_that_ended_early_has_the_code_of_the_whole_run(
     expected = {test: outcome for test, outcome in expected.items() if outcome not in {"failed", "error"}}
     got = {test: outcome for test, outcome in got.items() if test in expected}
     whole = replace(report_of(**got), collected=tuple(dict.fromkeys([*collected, *got])))
-    screened = compare_screened(expected, ended_early(whole))
+    screened = compare_tests(expected, ended_early(whole))
     assert screened.code is compare_tests(expected, whole).code
     counts = screened.counts
     assert counts.passed + counts.failed + counts.missing + counts.not_run == len(expected)
@@ -105,7 +104,7 @@ def test_a_run_that_ended_early_has_the_code_of_the_whole_run(
 def test_what_was_not_run_is_not_missing_and_what_was_not_collected_is() -> None:
     expected = dict.fromkeys("abcd", "passed")
     report = replace(report_of(a="passed", b="failed"), collected=("a", "b", "c"))
-    comparison = compare_screened(expected, report)
+    comparison = compare_tests(expected, report)
     assert comparison.code is Code.TESTS_FAILED
     counts = comparison.counts
     assert (counts.passed, counts.failed, counts.missing, counts.not_run) == (1, 1, 1, 1)
@@ -114,7 +113,7 @@ def test_what_was_not_run_is_not_missing_and_what_was_not_collected_is() -> None
 
 def test_a_run_that_ends_without_a_failure_of_a_known_test_has_missing_tests() -> None:
     report = replace(report_of(a="passed", unknown="failed"), collected=("a", "b", "unknown"))
-    comparison = compare_screened({"a": "passed", "b": "passed"}, report)
+    comparison = compare_tests({"a": "passed", "b": "passed"}, report)
     assert (comparison.code, comparison.counts.missing_ids) == (Code.TESTS_MISSING, ("b",))
 
 

@@ -42,7 +42,7 @@ relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=
 TESTS = TestCounts(expected=42, passed=42)
 VALUES = ValueCounts(compared=311, level=Level.CAPTURED)
 PROFILE = LineProfile(
-    tracer="sys.monitoring",
+    tracer="sys.settrace",
     lines=tuple(
         LineTiming(path="m.py", line=n, hits=n, time_ns=n * 1000, text=f"    x{n} = {n}") for n in range(3)
     ),

@@ -10,9 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from codeflash_parallel._runner.serialization import private_attributes
-from codeflash_parallel._runner.serialization.call_files import Call, load, write_call
-from codeflash_parallel._runner.serialization.private_attributes import completed
+from codeflash_parallel._runner.values import call_files
+from codeflash_parallel._runner.values.call_files import Call, completed, load, write_call
 
 PLAIN = "class Thing:\n    def __init__(self, size=1):\n        self.size = size\n"
 KEPT = PLAIN + "        self._twice = 2 * size\n"
@@ -22,7 +21,7 @@ SLOTS = PLAIN.replace(":\n    def", ":\n    __slots__ = ('size', '_twice')\n    
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], list[Call]]:
     """Capture an object of one text's class, and complete it under another text's."""
-    monkeypatch.setattr(private_attributes, "ADDED", {})
+    monkeypatch.setattr(call_files, "ADDED", {})
 
     def make(before: str, after: str, count: int = 1, **of_another: object) -> list[Call]:
         module = ModuleType("added_thing")
@@ -53,7 +52,7 @@ def thing(calls: list[Call]) -> object:
 def test_what_only_the_new_constructor_sets_is_there_and_is_not_compared(made):
     value = thing(made(PLAIN, KEPT))
     assert vars(value) == {"size": 3, "_twice": 6}
-    assert dict(private_attributes.ADDED) == {type(value): {"_twice"}}
+    assert dict(call_files.ADDED) == {type(value): {"_twice"}}
     assert not hasattr(type(value), "__setstate__")
 
 
@@ -61,7 +60,7 @@ def test_what_another_captured_object_has_is_not_new(made):
     """A method that the constructor calls meets objects without what the constructor sets after it."""
     value = thing(made(PLAIN, KEPT, _twice=6))
     assert vars(value) == {"size": 3}
-    assert private_attributes.ADDED == {}
+    assert call_files.ADDED == {}
 
 
 def test_slots(made):
@@ -97,10 +96,10 @@ def test_names_beyond_ascii(made):
 
 
 def test_the_source_of_a_constructor_is_read_once_for_all_objects(made, monkeypatch):
-    from codeflash_parallel._runner.inputs import object_constructors
+    from codeflash_parallel._runner.inputs import input_objects
 
     read = []
-    source = object_constructors.inspect.getsource
-    monkeypatch.setattr(object_constructors.inspect, "getsource", lambda f: read.append(f) or source(f))
+    source = input_objects.inspect.getsource
+    monkeypatch.setattr(input_objects.inspect, "getsource", lambda f: read.append(f) or source(f))
     assert len(made(PLAIN, KEPT, count=200)) == 200
     assert len(read) == 1

@@ -16,20 +16,16 @@ import time
 from functools import partial
 
 from ..imports import import_guard, instrumentation
-from ..inputs import call_relations
-from ..inputs.argument_positions import positions, size_of
-from ..inputs.crossover import Crossover
-from ..inputs.mutation import Mutator, is_plain
-from ..inputs.object_constructors import empty_attributes
-from ..inputs.parameter_expectations import callees, empties
-from ..inputs.position_summaries import ONE_SIGN
 from ..paths import path_relocation
 from ..process import process_fork
 from ..process.call_limits import CALL_S, CallTimeout, awaited, limit_memory, limited, mortal
-from ..replay.call_replay import ReplaySession
-from ..serialization import argument_pickler, call_files
-from ..values.type_names import type_name
-from . import input_shrinker
+from ..replay.replay_session import ReplaySession
+from ..values import argument_pickler, call_files
+from ..values.value_text import type_name
+from . import call_relations, input_shrinker
+from .call_relations import ONE_SIGN, positions, size_of
+from .input_objects import Crossover, empties, empty_attributes
+from .mutation import Mutator, is_plain
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300
@@ -89,49 +85,20 @@ def run(spec, channel):
     session = ReplaySession(spec)
     session.resolve(calls)
     limit_memory(_MEMORY_BYTES)
+    numbers, room = itertools.count(spec["first"]), _ALL_BYTES
     with open(spec["derived"], "wb") as file:
-        work = _Work(spec, session, channel, file, guard.places)
         for target, _ in enumerate(spec["targets"]):
-            work.derive(target, [call for call in calls if call.meta["target"] == target])
+            trial = _Trial(spec, session, target, guard.places)
+            for meta, blob in trial.derived([call for call in calls if call.meta["target"] == target]):
+                room -= len(blob)
+                if room >= 0:
+                    numbered = dict(meta, i=next(numbers))
+                    call_files.write_call(file, numbered, blob)
+                    told = {name: numbered[name] for name in ("i", "base", "breaks", "raises", "size")}
+                    channel.write("derived", **told)
+            channel.write("deriving", **trial.told)
     session.close()
     return 0
-
-
-class _Work:
-    """What all targets share: the file, the numbers of inputs, the budgets."""
-
-    def __init__(self, spec, session, channel, file, places):
-        self._spec, self._session, self._channel, self._file = spec, session, channel, file
-        self._places = places
-        self._next = spec["first"]
-        count = max(1, len(spec["targets"]))
-        self._try_ns = max(spec["try_s"] / count, _LEAST_TRY_S) * 1e9
-        self._check_ns = max(spec["check_s"] / count, _LEAST_CHECK_S) * 1e9
-        self._room = _ALL_BYTES
-
-    def derive(self, target, calls):
-        """Derive inputs for one target."""
-        normal = frozenset(self._spec["raises"].get(str(target), ()))
-        found = _Trial(self._spec, self._session, self._try_ns, normal, self._places)
-        small = [call for call in calls if len(call.blob) <= _INPUT_BYTES]
-        observed = _loaded(self._session, small[:_MOST_OBSERVED])
-        for attempt in range(_MOST_DEATHS if observed else 0):
-            if _in_fork(partial(found.run, target, observed, attempt), found):
-                break
-        kept = found.affordable(self._check_ns)
-        for meta, blob in kept:
-            self._write(meta, blob)
-        self._channel.write("deriving", **found.told)
-
-    def _write(self, meta, blob):
-        self._room -= len(blob)
-        if self._room < 0:
-            return
-        meta = dict(meta, i=self._next)
-        self._next += 1
-        call_files.write_call(self._file, meta, blob)
-        names = ("i", "base", "breaks", "raises", "size")
-        self._channel.write("derived", **{name: meta[name] for name in names})
 
 
 def _in_fork(work, trial):
@@ -156,46 +123,48 @@ def _in_fork(work, trial):
     return is_over
 
 
-def _loaded(session, calls):
-    """Return the calls whose inputs can be made again, with these inputs."""
-    loaded = []
-    for call in calls:
-        try:
-            loaded.append((call, session.prepare(call)[1]))
-        except Exception:  # what cannot be replayed is told by the replay
-            continue
-    return loaded
-
-
 class _Trial:
     """Derives inputs for one target and makes the call with each."""
 
-    def __init__(self, spec, session, budget_ns, normal, places):
-        self._places = places
-        self._session, self._wanted = session, {False: spec["inside"], True: spec["outside"]}
-        self._seed, self._left_ns, self._constants = spec["seed"], budget_ns, spec["constants"]
+    def __init__(self, spec, session, target, places):
+        self._session, self._target, self._places = session, target, places
+        self._seed, self._constants = spec["seed"], spec["constants"]
+        self._wanted = {False: spec["inside"], True: spec["outside"]}
+        self._left_ns = max(spec["try_s"] / len(spec["targets"]), _LEAST_TRY_S) * 1e9
+        self._check_ns = max(spec["check_s"] / len(spec["targets"]), _LEAST_CHECK_S) * 1e9
         self._call_s = _LEAST_CALL_S
-        self._normal, self._raising = normal, {False: 0, True: 0}
+        self._normal, self._raising = frozenset(spec["raises"].get(str(target), ())), {False: 0, True: 0}
         self._kept = {False: [], True: []}
         self._seen = set()
         self.told = {"raised": 0, "slow": 0, "seen": 0, "failed": ""}
 
-    def run(self, target, observed, attempt, send):
+    def derived(self, calls):
+        """Derive inputs in forks; return (meta, blob) of those that a check can afford."""
+        observed = []
+        for call in [call for call in calls if len(call.blob) <= _INPUT_BYTES][:_MOST_OBSERVED]:
+            with contextlib.suppress(Exception):  # what cannot be replayed is told by the replay
+                observed.append((call, self._session.prepare(call)[1]))
+        for attempt in range(_MOST_DEATHS if observed else 0):
+            if _in_fork(partial(self._run, observed, attempt), self):
+                break
+        return self._affordable()
+
+    def _run(self, observed, attempt, send):
         """Derive until there are enough, or the budget is spent; send what is kept, then what happened.
 
         An input that ends the process, or cannot be ended otherwise, costs those that were to come in this
         attempt.
         """
-        self._send, chance = send, random.Random("%s %s %s" % (self._seed, target, attempt))
+        self._send, chance = send, random.Random("%s %s %s" % (self._seed, self._target, attempt))
         calls = [call for call, _ in observed]
         self._options = _Options(self._session.prepare(calls[0])[0])
         given = [self._options.given(*made) for _, made in observed]
-        known = call_relations.infer(given, self._options.optional(given), self._options.called)
+        known = call_relations.infer(given, self._options.optional(given))
         constants = [*self._constants, *self._options.words]
         self.told["seen"] = max(size_of(positions(*made)) for _, made in observed)
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
-        mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
+        mutator = Mutator(known, chance, constants)
         self._crossover = Crossover([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
         self._spend(partial(make, *change) for change in _changes(constants))
@@ -284,7 +253,7 @@ class _Trial:
             if made is None:
                 return
             found = positions(*made)
-            breaks, size = known.broken_by(self._options.named(found, known)), size_of(found)
+            breaks, size = known.broken_by(found), size_of(found)
             breaks = breaks or ("" if mutator.is_made else _UNMADE)
             if not breaks and chance.random() < _CROSSED:
                 made = self._crossover.crossed(made, chance) or made
@@ -361,7 +330,7 @@ class _Trial:
         code = trace.tb_frame.f_code
         return self._places.in_tree(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
 
-    def affordable(self, budget_ns):
+    def _affordable(self):
         """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first.
 
         Where not all can be, the quickest and those that came first are kept in turns; longer ones than those
@@ -369,7 +338,7 @@ class _Trial:
         """
         chosen = []
         for outside in (False, True):
-            kept, left_ns = self._kept[outside], budget_ns / 4 if outside else budget_ns
+            kept, left_ns = self._kept[outside], self._check_ns / (4 if outside else 1)
             is_long = [meta["size"] > self.told["seen"] for _, _, meta, _ in kept]
             long, others = ([at for at, one in enumerate(is_long) if one is kind] for kind in (True, False))
             within, spent_ns = _in_turns(kept, long, left_ns * _LONG)
@@ -397,22 +366,23 @@ def _changes(constants):
 
 
 class _Options:
-    """What a function knows by itself.
+    """Options and constants that a function knows by itself.
 
     Attributes:
         words: numbers and texts of its module that its code names, those in tables as well.
-        any_keyword: whether it takes keywords of any name.
     """
 
     def __init__(self, function):
-        self._defaults, self._names, self.any_keyword = {}, [], False
+        parameters = {}
         with contextlib.suppress(TypeError, ValueError):
-            for name, parameter in inspect.signature(function).parameters.items():
-                self.any_keyword |= parameter.kind is parameter.VAR_KEYWORD
-                by_name = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-                if by_name and parameter.default is not parameter.empty and is_plain(parameter.default):
-                    self._defaults[name] = parameter.default
-            self._names = list(inspect.signature(function).parameters)
+            parameters = dict(inspect.signature(function).parameters)
+        self._names = list(parameters)
+        self._defaults = {
+            name: parameter.default
+            for name, parameter in parameters.items()
+            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            if parameter.default is not parameter.empty and is_plain(parameter.default)
+        }
         self._function = function = inspect.unwrap(getattr(function, "__func__", function))
         names = getattr(getattr(function, "__code__", None), "co_names", ())
         named = [getattr(function, "__globals__", {}).get(name) for name in names]
@@ -421,10 +391,8 @@ class _Options:
 
     def given(self, args, kwargs):
         """Return the same call with all options given."""
-        left = [
-            name for name in self._defaults if name not in kwargs and name not in self._names[: len(args)]
-        ]
-        return args, {**kwargs, **{name: copy.deepcopy(self._defaults[name]) for name in left}}
+        left = self._defaults.keys() - kwargs.keys() - set(self._names[: len(args)])
+        return args, {**kwargs, **{name: copy.deepcopy(self._defaults[name]) for name in sorted(left)}}
 
     def optional(self, given):
         """Return the last steps of positions that the function or a constructor expects to be empty at times.
@@ -435,18 +403,6 @@ class _Options:
         kinds = {type(value) for made in given for values in positions(*made).values() for value in values}
         found = empties(self._function).union(*map(empty_attributes, kinds))
         return found.union(at for at, name in enumerate(self._names) if name in found)
-
-    @property
-    def called(self):
-        """The positions of parameters that the function calls."""
-        found = callees(self._function)
-        return {path for at, name in enumerate(self._names) if name in found for path in ((at,), (name,))}
-
-    def named(self, found, known):
-        """Return values by position without keywords of any name: nothing is known of these."""
-        if not self.any_keyword:
-            return found
-        return {path: v for path, v in found.items() if type(path[0]) is int or path[:1] in known.places}
 
 
 def _items(table):

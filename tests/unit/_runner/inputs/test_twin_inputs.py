@@ -10,9 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from codeflash_parallel._runner.input_generation import twin_inputs
-from codeflash_parallel._runner.inputs import call_relations
-from codeflash_parallel._runner.serialization import argument_pickler, call_files
+from codeflash_parallel._runner.inputs import call_relations, twin_inputs
+from codeflash_parallel._runner.values import argument_pickler, call_files
 from codeflash_parallel.race.guards import disagreeing
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan

@@ -8,8 +8,8 @@ import math
 
 from ..imports import import_guard, instrumentation
 from ..process.call_limits import limit_memory
-from ..replay.call_replay import ReplaySession
-from ..serialization import argument_pickler, call_files
+from ..replay.replay_session import ReplaySession
+from ..values import argument_pickler, call_files
 
 _MEMORY_BYTES = 512 << 20
 #: Longest pickle of one input.

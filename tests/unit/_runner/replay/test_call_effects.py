@@ -1,23 +1,156 @@
-"""What is looked at after all calls: results must last, and values tell what they hold as they always did."""
+"""Output, environment variables, current directory: what a call leaves, and what the next one finds. What is looked at after all calls: results must last, and values tell what they hold as they always did. What is told of lists that a function may leave in whatever state it is done with."""
 
 from __future__ import annotations
 
 import copyreg
 import dataclasses
+import os
 import signal
+import sys
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any
 
 import pytest
 from digests import encode
 
-from codeflash_parallel._runner.replay.result_stability import ResultStability
-from codeflash_parallel._runner.values import copy_protocol
+from codeflash_parallel._runner.paths import path_relocation
+from codeflash_parallel._runner.replay.call_effects import ProcessEffects, ResultStability, ScratchArguments
+from codeflash_parallel._runner.values import object_reduction
 from codeflash_parallel._runner.values.value_digests import digest_raise, digest_return
 from codeflash_parallel.check.comparison.call_comparison import other_trace
 from codeflash_parallel.check.session.runner_report import read_report
+
+NOTHING = {"printed": "", "environ": "", "directory": ""}
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ProcessEffects]]:
+    """Return what begins in a test: before it, standard output is not yet the one that the test sees."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(path_relocation, "_PLACES", [])
+    monkeypatch.setattr(path_relocation, "_NEEDLES", [])
+    kept = dict(os.environ)
+
+    def begun() -> ProcessEffects:
+        monkeypatch.setattr(sys, "stdout", sys.stdout)
+        return ProcessEffects(str(Path.cwd()))
+
+    yield begun
+    kept["PYTEST_CURRENT_TEST"] = os.environ["PYTEST_CURRENT_TEST"]
+    assert dict(os.environ) == kept
+
+
+def left(surroundings: ProcessEffects) -> dict[str, str]:
+    """Return what was left, and begin anew."""
+    found = surroundings.traces()
+    surroundings.reset()
+    return found
+
+
+def test_what_is_printed_counts_however_it_is_written(begin):
+    surroundings = begin()
+    assert left(surroundings) == NOTHING
+    print("a", "b")
+    one = left(surroundings)
+    assert one["printed"]
+    assert left(surroundings) == NOTHING
+    sys.stdout.buffer.write(b"a b\n")
+    assert left(surroundings) == one
+    print("a", "c")
+    assert left(surroundings)["printed"] not in {"", one["printed"]}
+
+
+def test_much_is_told_apart_up_to_its_end(begin):
+    surroundings = begin()
+
+    def printed(end: str) -> str:
+        for _ in range(100):
+            print("x" * 5000)
+        print(end)
+        return left(surroundings)["printed"]
+
+    assert printed("a") == printed("a") != printed("b")
+
+
+def test_output_is_still_a_file_with_a_number(begin):
+    begin()
+    assert sys.stdout.fileno() == 1
+    assert not sys.stdout.isatty()
+    assert sys.stdout.writable()
+
+
+def test_closed_output_is_told_and_harms_nobody(begin):
+    surroundings = begin()
+    sys.stdout.close()
+    assert left(surroundings)["printed"] == "closed"
+    assert left(surroundings)["printed"] == "closed"
+
+
+def test_variables_are_compared_and_given_back(begin):
+    surroundings = begin()
+    os.environ["CODEFLASH_TEST_ONE"] = "1"
+    one = left(surroundings)
+    assert "CODEFLASH_TEST_ONE" not in os.environ
+    assert one["environ"] != ""
+    os.environ["CODEFLASH_TEST_ONE"] = "2"
+    assert left(surroundings)["environ"] != one["environ"]
+    os.environ["CODEFLASH_TEST_ONE"] = "1"
+    del os.environ["CODEFLASH_TEST_ONE"]
+    assert left(surroundings) == NOTHING
+    name = next(iter(os.environ))
+    value = os.environ.pop(name)
+    assert left(surroundings)["environ"]
+    assert os.environ[name] == value
+
+
+def test_the_directory_is_compared_and_given_back(begin, tmp_path):
+    surroundings = begin()
+    (tmp_path / "below").mkdir()
+    os.chdir(tmp_path / "below")
+    assert left(surroundings)["directory"]
+    assert Path.cwd() == tmp_path
+    os.chdir(tmp_path / "below")
+    (tmp_path / "below").rmdir()
+    assert left(surroundings)["directory"] == "gone"
+
+
+def test_paths_of_the_slot_are_the_same_everywhere(begin, tmp_path):
+    surroundings = begin()
+
+    def told(root: Path) -> dict[str, str]:
+        (root / "a").mkdir(parents=True, exist_ok=True)
+        path_relocation.settle({"root": str(root), "private": str(tmp_path / "own")})
+        print(root / "x")
+        os.environ["CODEFLASH_TEST_ONE"] = str(root)
+        os.chdir(root / "a")
+        return left(surroundings)
+
+    assert told(tmp_path / "one") == told(tmp_path / "two")
+
+
+def test_it_does_not_count_how_much_is_printed_at_once(begin):
+    surroundings, lines = begin(), [f"line {number}\n" for number in range(30_000)]
+    for line in lines:
+        print(line, end="")
+    one = left(surroundings)["printed"]
+    print("".join(lines), end="")
+    assert left(surroundings)["printed"] == one
+    print("".join(lines))
+    assert left(surroundings)["printed"] != one
+
+
+def test_what_other_threads_print_is_not_looked_at(begin):
+    surroundings = begin()
+    thread = threading.Thread(target=print, args=("late",))
+    thread.start()
+    thread.join()
+    assert left(surroundings) == NOTHING
+    print("x" * 10)
+    assert left(surroundings)["printed"]
 
 
 def kept(value: Any, *args: Any, ns: int = 1) -> ResultStability:
@@ -174,11 +307,11 @@ NAME = f"{__name__}."
 
 def noted(value: Any) -> list[str]:
     """Return what encoding a value adds, without the digests."""
-    before = set(copy_protocol.noted())
-    copy_protocol._SEEN.clear()
+    before = set(object_reduction.noted())
+    object_reduction._SEEN.clear()
     encode(value)
-    mine = {note for note in copy_protocol.noted() if note.startswith(f"{NAME}{type(value).__name__}:")}
-    return sorted(" ".join(note.split()[1:2]) for note in mine | (set(copy_protocol.noted()) - before))
+    mine = {note for note in object_reduction.noted() if note.startswith(f"{NAME}{type(value).__name__}:")}
+    return sorted(" ".join(note.split()[1:2]) for note in mine | (set(object_reduction.noted()) - before))
 
 
 @pytest.mark.parametrize(
@@ -212,5 +345,27 @@ def test_the_same_method_has_the_same_fingerprint_wherever_its_file_lies():
     one = made("def f(self):\n    return (lambda: {1, 2})", "/one/a.py")
     other = made("\n\ndef f(self):\n    return (lambda: {1, 2})", "/other/a.py")
     different = made("def f(self):\n    return (lambda: {1, 3})", "/one/a.py")
-    assert copy_protocol._fingerprint(one) == copy_protocol._fingerprint(other)
-    assert copy_protocol._fingerprint(one) != copy_protocol._fingerprint(different)
+    assert object_reduction._fingerprint(one) == object_reduction._fingerprint(other)
+    assert object_reduction._fingerprint(one) != object_reduction._fingerprint(different)
+
+
+class Held:
+    def __init__(self, parts: int) -> None:
+        self.parts = [[part] for part in range(parts)]
+
+
+def told(values: list[tuple[Held, int]]) -> dict[str, str]:
+    return ScratchArguments((values,), {}).told(0, (values,), {})
+
+
+def test_objects_in_a_list_are_told_by_what_they_hold() -> None:
+    told_of = told([(Held(3), 1), (Held(5), 2)])
+    assert told_of["0"].startswith("=")
+    assert told_of[""] != told([(Held(4), 1), (Held(5), 2)])[""]
+
+
+def test_nothing_is_told_where_all_items_hold_one_large_object() -> None:
+    """It would be walked once for each of them: minutes for a tree of token types in every token."""
+    shared = Held(500)
+    assert told([(shared, number) for number in range(200)]) == {}
+    assert told([(Held(500), 1), (shared, 2)])

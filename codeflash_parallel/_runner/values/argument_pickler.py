@@ -1,4 +1,8 @@
-"""Pickle the arguments of a call: into bounded room, and with what `pickle` leaves out for no deep reason."""
+"""Pickle the arguments of a call into bounded room, with objects that `pickle` leaves out for no deep reason.
+
+Constants of modules that code knows by identity (sentinels, token types of lexers) are kept by their names: a
+copy would be another object, for which `is` answers otherwise.
+"""
 
 import copyreg
 import importlib
@@ -11,7 +15,6 @@ import types
 import weakref
 
 from ..paths import path_relocation
-from . import module_constants
 
 #: Readable by every Python that we support.
 _PROTOCOL = 4
@@ -51,9 +54,9 @@ class _Pickler(pickle.Pickler):
         kind = type(obj)
         if kind is types.FunctionType:
             return NotImplemented if _is_named(obj) else self._function(obj)
-        place = module_constants.place_of(obj)
+        place = place_of(obj)
         if place is not None:
-            return module_constants.find, place
+            return find, place
         reducer = _REDUCERS.get(kind)
         return _attributes(obj) if reducer is None else reducer(obj)
 
@@ -62,7 +65,7 @@ class _Pickler(pickle.Pickler):
         if any(code.co_filename == file and _is_within(function, name) for file, name in self._targets):
             raise pickle.PicklingError("a nameless function of the target's own")
         return (
-            new_function,
+            _new_function,
             (_written(code), code.co_filename, _home(function), function.__name__, function.__closure__),
             {name: getattr(function, name) for name in _FUNCTION_STATE},
             None,
@@ -159,7 +162,7 @@ def _names(code):
     return set(code.co_names).union(*nested)
 
 
-def new_function(code, file, module, name, closure):
+def _new_function(code, file, module, name, closure):
     """Make a function from its code; its globals are those of its module, imported anew."""
     namespace = {} if module == "builtins" else importlib.import_module(module).__dict__
     made = _placed(marshal.loads(bytes.fromhex(code)), file)
@@ -180,10 +183,10 @@ def _cell(cell):
         content = (cell.cell_contents,)
     except ValueError:
         content = ()
-    return new_cell, (), content, None, None, _fill_cell
+    return _new_cell, (), content, None, None, _fill_cell
 
 
-def new_cell():
+def _new_cell():
     """Make an empty cell of a closure."""
     return types.CellType()
 
@@ -233,39 +236,22 @@ def _module(module):
 
 def _lock(lock):
     # A lock that nobody holds is as good as a new one.
-    if lock.locked():
+    if "owner=0" not in repr(lock) if type(lock) is _RLOCK else lock.locked():
         raise pickle.PicklingError("a lock that is held")
-    return new_lock, ()
-
-
-def _rlock(lock):
-    if "owner=0" not in repr(lock):
-        raise pickle.PicklingError("a lock that is held")
-    return new_rlock, ()
+    return (threading.RLock if type(lock) is _RLOCK else threading.Lock), ()
 
 
 def _match(match):
     how = (match.re, match.string, match.pos, match.endpos, match.regs)
-    new_match(*how)
-    return new_match, how
+    _new_match(*how)
+    return _new_match, how
 
 
 def _proxy(proxy):
-    return new_proxy, (dict(proxy),)
+    return _new_proxy, (dict(proxy),)
 
 
-# Some of these types cannot be found by the names that they give themselves.
-def new_lock():
-    """Make a lock."""
-    return threading.Lock()
-
-
-def new_rlock():
-    """Make a reentrant lock."""
-    return threading.RLock()
-
-
-def new_match(pattern, string, pos, endpos, regs):
+def _new_match(pattern, string, pos, endpos, regs):
     """Make a match again: the search of its pattern that gives the same groups at the same places.
 
     Raises:
@@ -280,16 +266,87 @@ def new_match(pattern, string, pos, endpos, regs):
     return found
 
 
-def new_proxy(mapping):
+def _new_proxy(mapping):
     """Make a view of a mapping."""
     return types.MappingProxyType(mapping)
 
 
+_RLOCK = type(threading.RLock())
 _REDUCERS = {
     re.Match: _match,
     types.CellType: _cell,
     types.ModuleType: _module,
     types.MappingProxyType: _proxy,
     type(threading.Lock()): _lock,
-    type(threading.RLock()): _rlock,
+    _RLOCK: _lock,
 }
+
+
+#: Values of these types, and of types made of them, do not change.
+_IMMUTABLE = (tuple, str, bytes, int, float, frozenset)
+_ATOMS = (str, bytes, int, float, bool, type(None))
+#: Constants of one type that are looked for, at most.
+_MOST = 10_000
+#: By type: constants by identity, and how many modules there were when they were looked for.
+_KNOWN = weakref.WeakKeyDictionary()
+
+
+def place_of(obj):
+    """Return the module of a constant and the names that lead to it from there; None of any other object."""
+    kind = type(obj)
+    if kind is not object and not (_is_immutable(kind, obj) or _is_bare(kind, obj)):
+        return None
+    if type(kind).__hash__ is not type.__hash__:
+        return None
+    known, modules = _KNOWN.get(kind, ({}, 0))
+    if id(obj) not in known and (len(sys.modules) != modules or (known and _state(obj))):
+        known = _constants(kind)
+        _KNOWN[kind] = known, len(sys.modules)
+    place = known.get(id(obj))
+    return place if place and find(*place) is obj else None
+
+
+def find(module, *names):
+    """Return a constant."""
+    found = importlib.import_module(module)
+    for name in names:
+        found = getattr(found, name)
+    return found
+
+
+def _state(obj):
+    return obj.__dict__ if type(obj).__dictoffset__ else {}
+
+
+def _is_immutable(kind, obj):
+    """Say whether an object of the project's own type can hold nothing but values that do not change."""
+    if not kind.__flags__ & _HEAP_TYPE or not issubclass(kind, _IMMUTABLE):
+        return False
+    return not issubclass(kind, (tuple, frozenset)) or all(type(item) in _ATOMS for item in obj)
+
+
+def _is_bare(kind, obj):
+    """Say whether an object holds nothing: all that it can be is itself."""
+    is_own = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
+    return is_own and kind.__dictoffset__ and not _state(obj) and not _has_slots(kind)
+
+
+def _has_slots(kind):
+    return any(vars(base).get("__slots__") for base in kind.__mro__)
+
+
+def _constants(kind):
+    """Return where the constants of a type are, by identity: those of its package, and what hangs on them."""
+    package = kind.__module__.partition(".")[0]
+    found, pending = {}, []
+    for name, module in list(sys.modules.items()):
+        if kind is object or name.partition(".")[0] == package:
+            held = getattr(module, "__dict__", None)
+            own = list(held.items()) if type(held) is dict else []
+            pending += [(value, (name, one)) for one, value in own if type(value) is kind]
+    for value, place in pending:  # it grows meanwhile
+        if id(value) not in found and len(found) < _MOST:
+            found[id(value)] = place
+            parts = list(_state(value).items())
+            pending += [(part, (*place, one)) for one, part in parts if type(part) is kind]
+    return found

@@ -10,7 +10,7 @@ from effort import drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.check.comparison.float_tolerance import Gap, Tolerance, accepted, gap, unpacked
+from codeflash_parallel.check.comparison.call_comparison import Gap, Tolerance, accepted, gap, unpacked
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

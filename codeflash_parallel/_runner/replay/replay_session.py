@@ -10,8 +10,7 @@ from ..imports import import_guard, instrumentation
 from ..integrity.runner_functions import own_parts
 from ..process import current_template
 from ..process.call_limits import CallTimeout, limited
-from ..serialization import call_files, private_attributes
-from ..values import copy_protocol, object_reduction
+from ..values import call_files, object_reduction
 from ..values.value_digests import (
     digest_arguments,
     digest_raise,
@@ -20,9 +19,8 @@ from ..values.value_digests import (
     measure_return,
 )
 from ..values.value_text import render_arguments
-from . import global_effects, scratch_arguments
-from .process_effects import ProcessEffects
-from .result_stability import ResultStability
+from . import call_effects
+from .call_effects import ProcessEffects, ResultStability
 from .target_functions import LazyResolver, TargetNotFound, Targets, items_read
 
 #: An "answer" record: the number of a call and what it gave. Hundreds are written for each candidate.
@@ -44,7 +42,7 @@ def run(spec, channel):
     session = ReplaySession(spec)
     calls = _calls(spec, session, proof, channel)
     texts = frozenset(spec.get("texts", ()))  # a fork's own, not its template's
-    left = global_effects.ModuleGlobals({call.meta["module"] for call in calls})
+    left = call_effects.ModuleGlobals({call.meta["module"] for call in calls})
     object_reduction.count_anew()
     for call in calls:
         session.replay(call, channel, texts)
@@ -75,7 +73,7 @@ def _derived(spec):
     wanted = spec.get("derived_calls")
     if not wanted:
         return []
-    found = private_attributes.completed(call_files.read_calls(spec["derived"], wanted), spec["inputs"])
+    found = call_files.completed(call_files.read_calls(spec["derived"], wanted), spec["inputs"])
     calls = {call.meta["i"]: call for call in found}
     return [calls[number] for number in wanted if number in calls]
 
@@ -94,7 +92,7 @@ def _calls(spec, session, proof, channel):
         calls = _wanted(spec, calls, path)
         session.resolve(calls)
     channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
-    return private_attributes.completed(calls, spec["inputs"])
+    return call_files.completed(calls, spec["inputs"])
 
 
 def _wanted(spec, calls, path):
@@ -113,7 +111,7 @@ class ReplaySession:
     def __init__(self, spec):
         self._targets = Targets(spec, instrumentation.REGISTRY)
         self._settler = LazyResolver()
-        self._traces = global_effects.GlobalEffects()
+        self._traces = call_effects.GlobalEffects()
         self._surroundings = ProcessEffects(spec["project"])
         self._lasting = None
         self.is_slow = False
@@ -131,7 +129,7 @@ class ReplaySession:
         """Write what has become of the results so far, and what else is to be seen after the calls."""
         object_reduction.count_no_more()
         lasting, left = self._lasting, self._lasting.left()
-        spoiled, told = lasting.spoiled(), [*copy_protocol.noted(), *left]
+        spoiled, told = lasting.spoiled(), [*object_reduction.noted(), *left]
         channel.write("spoiled", calls=spoiled, unseen=lasting.unseen, manners=told)
         lasting.more()
 
@@ -154,7 +152,7 @@ class ReplaySession:
     def _tell(self, function, args, kwargs, meta, channel):
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
-        space = scratch_arguments.ScratchArguments(args, kwargs)
+        space = call_effects.ScratchArguments(args, kwargs)
 
         def returned(*seen):
             told = space.told(*seen)  # before the iterators are read

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from codeflash_parallel._runner.input_generation import derived_inputs
+from codeflash_parallel._runner.inputs import derived_inputs
 
 Sent = tuple[Any, ...]
 

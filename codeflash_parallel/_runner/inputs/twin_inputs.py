@@ -20,13 +20,13 @@ from contextlib import suppress
 
 from ..bench.call_workload import RaisedException, batch_of
 from ..imports import import_guard, instrumentation
-from ..inputs import call_relations
-from ..inputs.argument_positions import ITEMS, KEYS, VALUES, is_record
 from ..process.call_limits import CallTimeout, awaited, limit_memory, limited
-from ..replay.call_replay import seed_everything
+from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read
-from ..serialization import argument_pickler, call_files, module_constants
-from ..values.type_names import type_name
+from ..values import argument_pickler, call_files
+from ..values.value_text import type_name
+from . import call_relations
+from .call_relations import ITEMS, KEYS, VALUES, is_record
 
 #: Calls of one target from which relations are read.
 _MOST_OBSERVED = 300
@@ -340,7 +340,7 @@ class _Change:
         elif (
             kind.__module__ != "builtins"
             and not isinstance(value, type)
-            and not module_constants.place_of(value)
+            and not argument_pickler.place_of(value)
         ):
             state = getattr(value, "__dict__", None)
             if type(state) is dict:
