@@ -2,11 +2,12 @@
 
 nox -s fast                  lint, layers, types, unit tests with few examples: the loop of daily work
 nox                          the gate, as CI runs it: lint, tests, the demonstration, two real projects
-nox -t thorough              before an issue is called resolved: the four sessions that follow
+nox -t thorough              before an issue is called resolved: the five sessions that follow
 nox -s witnesses             tests that show once more, in another way, what a test of the gate shows
 nox -s attacks               the attacks and cheats of which the gate tries one of each kind
 nox -s backends              the integration tests under both event loops, every one of them
 nox -s newer                 unit tests and a smoke test under newer Pythons
+nox -s docs                  the site of the documentation, without a warning
 
 Markers (declared in pyproject.toml) say which session has a test. The gate has the tests that have none of
 these: `witness` (session witnesses), `attack` (attacks), `campaign` (campaign, crashes,
@@ -172,6 +173,14 @@ def backends(session: nox.Session) -> None:
     pytest(session, *arguments, CODEFLASH_PARALLEL_BACKENDS="all")
 
 
+@nox.session(tags=["thorough"], venv_backend="venv")
+def docs(session: nox.Session) -> None:
+    """Build the site of the documentation into .nox/site; any warning is an error."""
+    session.install("-q", "-e", ".[docs]")
+    session.run("python", "docs/make_reference.py", "--check")
+    session.run("mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
 @nox.session
 def read_only(session: nox.Session) -> None:
     """Run the tests while the user's repository is mounted read-only (root can mount it so; others skip)."""
@@ -248,7 +257,17 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
 
 #: Modules of acceptance of which the gate leaves something to `campaign`; others have sessions of their own.
 ACCEPTANCE_CAMPAIGN = (
-    *("commands", "fixtures", "host_loop", "odd_projects", "queue", "queue_daemon", "streams", "troubles"),
+    *(
+        "commands",
+        "documented_commands",
+        "fixtures",
+        "host_loop",
+        "odd_projects",
+        "queue",
+        "queue_daemon",
+        "streams",
+        "troubles",
+    ),
 )
 
 

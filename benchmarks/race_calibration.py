@@ -5,7 +5,7 @@
     python benchmarks/race_calibration.py STATE live --races 60 40 40     # whole races, as witnesses
     python benchmarks/race_calibration.py STATE rivals --campaigns 15     # loops, pyperf, pytest-benchmark
     python benchmarks/race_calibration.py STATE packages                  # ten candidates on real packages
-    python benchmarks/race_calibration.py STATE report --write docs/explanation/race.md
+    python benchmarks/race_calibration.py STATE report --write docs/explanation/figures.md
 
 STATE is a folder; whatever is done is kept there as soon as it is done, and each step goes on where it was
 ended. `--python` names an interpreter with pytest, numpy, pyperf and pytest-benchmark (the extra `benchmark`

@@ -1,9 +1,9 @@
 """Seconds of a whole `check` and of each candidate, for 1 to 200 candidates and 1 to 8 slots.
 
     python benchmarks/scaling.py [--quick] [--candidates 1 5 20 50 100 200] [--slots 1 2 4 8]
-        [--workload short] [--write docs/explanation/scaling.md]
+        [--workload short] [--write FILE]
 
-Each cell is one command from a cold cache. With `--write` the table goes into a page of the documentation.
+Each cell is one command from a cold cache. `--write` makes a page of it, for docs/explanation/figures.md.
 At full size these are 30 commands and 1,900 checks: six to ten minutes on two cores.
 """
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
+from rich.text import Text
 
 from codeflash_parallel.report.terminal.console import Detail, print_report
 from codeflash_parallel.run.run_folder import stored_result
@@ -32,16 +33,28 @@ def main() -> int:
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
         result = stored_result(json.loads(done.stdout))
-    console = Console(
-        file=io.StringIO(), width=_COLUMNS, record=True, markup=False, emoji=False, highlight=False
-    )
-    print_report(result, console, Detail.NORMAL)
+    whole = _recording_console()
+    print_report(result, whole, Detail.NORMAL)
+    picture = _recording_console()
+    picture.print(_first_screen(Text.from_ansi(whole.export_text(styles=True))))
     title = "codeflash-parallel run --candidates candidates/ --parallel-candidates 4"
     (ROOT / "docs" / "demo.svg").write_text(
-        console.export_svg(title=title, code_format=_format()), encoding="utf-8"
+        picture.export_svg(title=title, code_format=_format()), encoding="utf-8"
     )
     print(f"docs/demo.svg: {result.summary}")
     return done.returncode
+
+
+def _recording_console() -> Console:
+    options = {"markup": False, "emoji": False, "highlight": False}
+    return Console(file=io.StringIO(), width=_COLUMNS, record=True, **options)
+
+
+def _first_screen(report: Text) -> Text:
+    """Return a report up to its reasons: verdict, table, bars, why candidates lost."""
+    lines = report.split("\n")
+    end = next(i for i, line in enumerate(lines) if line.plain.startswith(("review", "timed:")))
+    return Text("\n").join(lines[:end])
 
 
 def _format() -> str:

@@ -71,8 +71,8 @@ def documented(member: StrEnum) -> str:
 
 
 _INTRODUCTION = """`codeflash-parallel COMMAND [OPTIONS]`, or `python -m codeflash_parallel COMMAND [OPTIONS]`. The result goes to
-standard output, progress to standard error. `NO_COLOR` is honoured. The first Ctrl-C or SIGTERM ends a run in
-order, with a result that says `complete: false`; the second one ends it at once."""
+standard output, progress to standard error. `NO_COLOR` is honoured. The first Ctrl-C or SIGTERM ends a run
+with a result whose `complete` is false; the second one ends it at once."""
 
 _CHECK = """`check` has no race, hence no winner: it ends with `0` when at least one candidate is equivalent to the baseline
 (status `undecided`, code `NOT_RACED`), with `1` when none is."""
@@ -82,8 +82,8 @@ _INCOMPLETE = """A run whose `complete` is false without an error has no verdict
 known to be equivalent, and some were not judged, because a budget was spent or the machinery failed."""
 
 
-_RESUMED = """`resume` ends with the code of the run's result, also when the run was finished already. A run that does
-not exist or that another process is at ends with `2`, one whose files are damaged or of a later version with `4`."""
+_RESUMED = """`resume` ends with the code of the run's result, also when the run was already finished. A run that does
+not exist, or on which another process works, ends with `2`; one whose files are damaged or of a later version with `4`."""
 
 _RED = """A baseline that is red ends with `4`. Where it is red because tests do not find a variable of your environment, or a
 file that git ignores, the message names the option that gives it: `--pass-env NAME`, `--include-ignored PATH`."""
@@ -91,14 +91,14 @@ file that git ignores, the message names the option that gives it: `--pass-env N
 
 _SELECTED = """It runs the tests that can notice a change of the targets: those that execute one, and those that start
 processes; all of them with `--no-select`. `run` runs the others, too, before a candidate enters the race
-([why](../explanation/fast_checks.md))."""
+([why](../explanation/equivalence.md#tests))."""
 
 
 def commands() -> str:
     """Return the page of commands and settings."""
     parts = [
         "# Commands",
-        "_Made from the code by `docs/make_reference.py`._",
+        "_Generated from the code by `docs/make_reference.py`._",
         _INTRODUCTION,
         _table_of(COMMANDS),
     ]
@@ -187,14 +187,14 @@ def _settings(table_rows: Mapping[str, SettingColumns]) -> str:
     return table(("key", "option", "variable", "value", "default", "meaning"), rows)
 
 
-_QUEUE = """Several agents share one machine: they hand in, [`serve`](#serve) decides who is next and evaluates
+_QUEUE = """Several agents share one machine: they submit jobs, [`serve`](#serve) chooses the next one and evaluates it
 ([how](../how-to/share_one_machine.md)). Every command takes `--json`; the answer is described in
 [JSON](json.md#the-queue)."""
 
 _QUEUE_SETTINGS = f"""They stand under `[tool.{TABLE}.{QUEUE_TABLE}]`, in the environment, and on the command line of
 [`serve`](#serve); the later one wins. Names and numbers are a table in the file (`weights = {{ada = 2}}`), and written
-as a shell would in the environment and on the command line (`--weights ada=2 'bob and eve=0.5'`). A daemon goes by
-those that it was started with; what is done without a daemon goes by those of the caller."""
+as a shell would in the environment and on the command line (`--weights ada=2 'bob and eve=0.5'`). A daemon uses
+the settings that it was started with; commands without a daemon use those of the caller."""
 
 
 def _flags(row: SettingColumns) -> Iterator[str]:
@@ -219,7 +219,7 @@ repeated; the order is kept, within a folder it is the natural one (`c2` before 
 | file | what it holds |
 | --- | --- |
 | `.patch`, `.diff` | a unified diff, applied as `git apply` would |
-| `.py` | the new version of a target, spliced in place of the old one; its new imports and helpers come along |
+| `.py` | the new version of a target, put in place of the old one, with its new imports and helpers |
 | `.jsonl`, or `-` for standard input | one candidate a line |
 
 A candidate's id is its file's stem (made unique with a number where needed). A line of a manifest is an object
@@ -240,7 +240,7 @@ def exit_codes() -> str:
         "\n\n".join(
             (
                 "# Exit codes",
-                "_Made from the code by `docs/make_reference.py`._",
+                "_Generated from the code by `docs/make_reference.py`._",
                 table(("code", "meaning", "in the document"), rows),
                 _CHECK,
                 _INCOMPLETE,
@@ -264,7 +264,7 @@ def _causes(code: ExitCode) -> Iterator[str]:
 def json_page() -> str:
     """Return the page of the JSON document."""
     definitions = schema()["$defs"]
-    parts = ["# JSON", "_Made from the code by `docs/make_reference.py`._", _JSON, "## The document"]
+    parts = ["# JSON", "_Generated from the code by `docs/make_reference.py`._", _JSON, "## The document"]
     parts.append(_fields(schema()))
     for name, definition in definitions.items():
         if definition.get("type") == "object":
@@ -327,7 +327,7 @@ _QUEUE_JSON = """Every `queue` command with `--json` writes one document of this
 `codeflash_parallel/report/queue.schema.json`), a refusal included. `queue result` alone writes what `run` writes: the
 document of the job's run, or the scores that a command of yours printed. Unknown fields are to be ignored."""
 
-_REFUSALS = "What is not taken ends with exit code `2`, or `4` where the machine is at fault."
+_REFUSALS = "A refusal ends with exit code `2`, or `4` where the machine is at fault."
 
 
 def _refusals() -> Iterator[tuple[str, str, str]]:
@@ -348,8 +348,8 @@ and `candidate` (an id or null).
 | `candidate_moved` | `stage`, `slot` (0: none) |
 | `candidate_finished` | `result`: the candidate as in the document; it may come again after the race |
 | `warned` | `message` |
-| `step_changed` | `step`: what is done now, a clause; `done` of `total` tests or calls (a total of 0 is not known) |
-| `run_waits` | `why`: somebody else on this machine is waited for, in a clause; empty: not any more |
+| `step_changed` | `step`: the current step, as a clause; `done` of `total` tests or calls (a total of 0 is unknown) |
+| `run_waits` | `why`: what is waited for on this machine, as a clause; empty: no longer |
 | `race_progress` | after every round of a race; `candidate` leads: `stage` (`race` or `confirmation`), `rounds`, `most_rounds`, `racing`, `speedup` of the leader (an estimate, no claim), `seconds_left` of the budget |
 | `run_finished` | the document itself; always the last line |"""
 

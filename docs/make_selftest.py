@@ -1,4 +1,4 @@
-"""Print the tables of `docs/explanation/selftest.md` from what `selftest --all --json` said at each level.
+"""Print the tables of `docs/reference/selftest.md` from what `selftest --all --json` said at each level.
 
     PYTHONPATH=tests python docs/make_selftest.py none=none.json sandbox=sandbox.json
 

@@ -10,7 +10,7 @@ import sys
 #: Exit status of a guest that failed by itself (EX_SOFTWARE of sysexits.h).
 _OWN_FAILURE = 70
 
-#: Tells spawned children and xdist workers where the spec lies.
+#: As `session.SPEC_VARIABLE`, which is not loaded where a process is spawned without it.
 _SPEC = "CODEFLASH_PARALLEL_GUEST_SPEC"
 
 
@@ -41,10 +41,10 @@ def main(arguments):
 
 def _run(arguments, channel):
     from _codeflash_guest import session
-    from _codeflash_guest.channel import run_secret
+    from _codeflash_guest.channel import record_channel
 
     spec = session.read_spec(arguments[0])
-    channel.seal_with(run_secret.take(spec))
+    channel.seal_with(record_channel.take_secret(spec))
     os.environ[_SPEC] = os.path.abspath(arguments[0])
     control = [int(fd) for fd in arguments[2:]]
     if spec["mode"] == "forkserver":

@@ -21,25 +21,39 @@ _MODES = {
     "profile": ".profile.line_profile",
     "derive": ".inputs.derived_inputs",
     "twins": ".inputs.twin_inputs",
-    "command": ".user_command",
     "accept": ".user_judge",
 }
 
-#: What a pytest around the evaluator (our own tests) tells its children; this session is not its worker.
-_OTHERS_VARIABLES = (
-    "PYTEST_XDIST_WORKER",
-    "PYTEST_XDIST_WORKER_COUNT",
-    "PYTEST_XDIST_TESTRUNUID",
-    "PYTEST_CURRENT_TEST",
-)
+#: Tells spawned children and xdist workers where the spec lies.
+SPEC_VARIABLE = "CODEFLASH_PARALLEL_GUEST_SPEC"
 
 
 class RunnerFailure(Exception):  # noqa: N818 - told in a record, never raised to anybody
-    """The guest cannot do its work; `where` says in which part."""
+    """The guest cannot do its work; `where` names the part."""
 
     def __init__(self, where, message):
         super().__init__(message)
         self.where = where
+
+
+#: The template server that this process is, if any.
+_TEMPLATE = []
+
+
+def template():
+    """Return the template server that this process is; None when it is none (any more)."""
+    return _TEMPLATE[0] if _TEMPLATE else None
+
+
+def set_template(server):
+    """Make this process a template, or with None no longer one."""
+    _TEMPLATE[:] = [] if server is None else [server]
+
+
+def on_fork(renew):
+    """Have something called in each fork of a template, once the spec is the fork's own."""
+    if _TEMPLATE:
+        _TEMPLATE[0].on_fork(renew)
 
 
 def read_spec(path):
@@ -60,6 +74,9 @@ def run(spec, channel, control):
     enter(spec)
     type_handlers.take_encoders(spec.get("encoders", ()))
     mode = spec["mode"]
+    if mode == "command":
+        hello(channel)
+        return _run_command(spec, channel)
     if mode not in _MODES:
         raise RunnerFailure("spec", "unknown mode %r" % (mode,))
     if mode != "tests" and spec.get("work") not in IN_PYTEST:
@@ -68,13 +85,29 @@ def run(spec, channel, control):
     return work.run(spec, channel, *control) or 0
 
 
+def _run_command(spec, channel):
+    """Run the user's command in the project's folder; its output is the guest's own."""
+    import shutil
+    import subprocess
+
+    # "python" is the project's interpreter, as it is for the tests.
+    folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+    environment = dict(os.environ, PATH=os.pathsep.join(folders))
+    first, *others = spec["command"]
+    program = shutil.which(first, path=environment["PATH"])
+    if program is None:
+        channel.write("command", status=None)
+        return 127
+    done = subprocess.run([program, *others], env=environment, stdin=subprocess.DEVNULL, check=False)
+    channel.write("command", status=done.returncode)
+    return 0
+
+
 def enter(spec):
-    """Be where ``python -m pytest`` would be: in the project's folder, which comes first on `sys.path`."""
+    """Go to the project's folder, and put it first on `sys.path`, as ``python -m pytest`` does."""
     os.chdir(spec["project"])
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, spec["project"])
-    for name in _OTHERS_VARIABLES:
-        os.environ.pop(name, None)
 
 
 def hello(channel, pytest=None, plugins=()):

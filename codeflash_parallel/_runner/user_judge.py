@@ -38,7 +38,7 @@ def run(spec, channel):
     proof = import_guard.install(spec, channel).proof
     call_files.install_places(spec)
     calls = _calls(spec)
-    proof.instrument = instrumentation.registering(spec, channel, [*calls.values()])
+    proof.instrument = instrumentation.registering(spec, [*calls.values()])
     targets = Targets(spec, instrumentation.REGISTRY)
     judge = load_callable(spec, "accept", _MODULE)
     slow = 0

@@ -17,7 +17,7 @@ from codeflash_parallel.check.comparison.value_comparison import (
     to_measure,
     together,
 )
-from codeflash_parallel.check.dispatch.fork_points import ForkChoice, RunConditions, choose
+from codeflash_parallel.check.dispatch.fork_points import ForkChoice, choose
 from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, run_served
 from codeflash_parallel.check.dispatch.step_times import StepTimes
 from codeflash_parallel.check.session.replay_specs import replay_spec
@@ -107,7 +107,7 @@ class CallReplay:
         made = (baseline.derived_inputs, derived)
         prove = tuple(edit.path for edit in self.candidate.edits)
         spec = replay_spec(plan.guest, baseline.inputs, prove, calls, texts, made)
-        serving = choose(self.by_edits, RunConditions(new_process=plan.new_process))
+        serving = choose(self.by_edits, new_process=plan.new_process)
         async with without(self.tree, part.aside):
             served = await run_served(self.place, spec, serving, partial(self._doubt, part))
         self.account.replay(served)

@@ -23,7 +23,6 @@ from codeflash_parallel.check.dispatch.fork_points import (
     ForkChoice,
     ForkContext,
     ForkPoint,
-    RunConditions,
     choose,
     furthest,
 )
@@ -222,13 +221,11 @@ class _Work:
         suite_s = baseline.suite_s if run.only is None else baseline.seconds_of(run.only)
         serving = choose(
             self._by_edits,
-            RunConditions(
-                suite_s=suite_s,
-                workers=run.workers,
-                watched=run.wrap is not WrapMode.NONE,
-                watched_at_collected=plan.watches,
-                new_process=plan.new_process,
-            ),
+            suite_s=suite_s,
+            workers=run.workers,
+            watched=run.wrap is not WrapMode.NONE,
+            watched_at_collected=plan.watches,
+            new_process=plan.new_process,
         )
         order = run.order or run.only or baseline.selected
         draws = partial(draw, _RANDOM, order, baseline.places)

@@ -194,25 +194,17 @@ class ProcessRunner(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TemplateReady:
-    """What a template says of itself once it stands at its point.
+    """The first message of a template, at its point.
 
     Attributes:
         point: the fork point: `imported` or `collected`.
-        fit: whether it may be forked.
-        unfit: why not, in one clause; empty if it may.
+        unfit: why it cannot be forked, in one clause; empty if it can.
         rss_bytes: its resident memory.
-        swappable: at `collected` only: whether forks can swap the code objects of the targets.
-        why: why they cannot; empty if they can.
-        called_early: at `collected` of tests only: calls of targets during import and collection.
     """
 
     point: str
-    fit: bool
     unfit: str = ""
     rss_bytes: int = 0
-    swappable: bool = False
-    why: str = ""
-    called_early: int = 0
 
 
 class WarmProcess(Protocol):

@@ -94,7 +94,8 @@ class Evaluator:
 
         Args:
             candidates: a list, or a plain or async iterator that may still be producing.
-            repairer, refiner: called on threads of an executor; see `repair.provider_protocol`.
+            repairer: called on threads of an executor; see `repair.provider_protocol`.
+            refiner: likewise.
             observers: receive every event on the event loop's thread.
             race: whether equivalent candidates are raced.
 
@@ -136,7 +137,8 @@ class Evaluator:
         Args:
             run_id: the whole id. The evaluator has the settings of the run (`stored_run`); only what
                 changes no verdict may differ.
-            repairer, refiner: as in `evaluate`; commands that the run had are found again.
+            repairer: as in `evaluate`; commands that the run had are found again.
+            refiner: likewise.
             observers: as in `evaluate`.
 
         Raises:
@@ -274,6 +276,19 @@ def evaluate(
 ) -> RunResult:
     """Evaluate candidates from synchronous code: `Evaluator` under an event loop of its own.
 
+    Args:
+        candidates: a list, or a plain or async iterator that may still be producing.
+        repository: a path inside the user's repository; it is only read.
+        settings: of the run; defaults where none are given.
+        repairer: called on a thread with one `RepairRequest`; returns `Answer`s or `None`.
+        refiner: called on a thread with all `RefinementRequest`s that are ready; returns likewise.
+        observers: receive every event on the event loop's thread.
+        race: whether equivalent candidates are raced.
+        backend: event loop, `asyncio` or `trio`.
+
+    Returns:
+        The result. Whatever a candidate does is a value in it.
+
     Raises:
         UsageError, EnvironmentFault: the run could not be made.
     """
@@ -341,8 +356,13 @@ def resume(
     """Resume a run from synchronous code: `Evaluator.resume` under an event loop of its own.
 
     Args:
-        run_id, repository, cache_dir: see `stored_run`.
-        repairer, refiner, observers: as in `evaluate`; commands that the run had are found again.
+        run_id: as in `stored_run`.
+        repository: as in `stored_run`.
+        cache_dir: as in `stored_run`.
+        repairer: as in `evaluate`; commands that the run had are found again.
+        refiner: likewise.
+        observers: as in `evaluate`.
+        backend: event loop, `asyncio` or `trio`.
 
     Raises:
         UsageError, EnvironmentFault: it cannot be resumed; see `Evaluator.resume`.

@@ -1,26 +1,29 @@
-"""The warm servers of all slots: what is known of their points, and which of them may be used.
+"""The warm servers of all slots: what is known of their fork points, and which of them may be used.
 
-Whether a point serves as a new process would is found out with the unchanged snapshot, once for each
-baseline; the answer is kept beside it.
+Each point is verified with the unchanged snapshot, once for each baseline; the result is kept beside it.
+Servers are started during the preflight already (`ServerWarmup`).
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
+from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.dispatch.fork_points import LONG_SUITE_S, ForkPoint
 from codeflash_parallel.check.dispatch.server_verification import sees_failure, verify
 from codeflash_parallel.check.session.pytest_arguments import test_files
+from codeflash_parallel.process.atomic_file import write_atomically
 from codeflash_parallel.process.launcher.launcher import Launcher
 from codeflash_parallel.result.candidate.candidate_model import Edit
-from codeflash_parallel.warm.fork_point_store import ForkPointStore
 from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers
 from codeflash_parallel.workspace.slot.slot import SlotBroken
 from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
@@ -143,7 +146,7 @@ class Fleet:
             return False
         self._verifying[key] = anyio.Event()
         try:
-            why, unkept = await verify(self.plan, servers.slot.workspace, *key, server)
+            why, unkept = await verify(self.plan, servers.slot.workspace, key[0], server)
         finally:
             self._verifying.pop(key).set()
         if why and not server.rss_bytes():
@@ -276,3 +279,100 @@ class Fleet:
 def _files(plan: CheckPlan) -> tuple[str, ...]:
     """Return what pytest is told to collect: a template cannot be told anything else."""
     return test_files(plan.baseline.selected, plan.baseline.rootdir)
+
+
+class ForkPointStore:
+    """What is known of the points of one baseline, kept beside it: empty where all is well, else why not.
+
+    Attributes:
+        unkept: as in `check.comparison.call_comparison.ComparisonRules`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[Key, str] = {}
+        self._written: dict[Key, str] = {}
+        self.unkept: frozenset[str] = frozenset()
+
+    def of(self, key: Key) -> str | None:
+        """Return why a point cannot be used, empty where it can; `None`: nobody has looked."""
+        return self._known.get(key)
+
+    def note(self, key: Key, why: str, unkept: frozenset[str] = frozenset()) -> None:
+        """Take an answer."""
+        self._known[key] = why
+        self.unkept |= unkept
+
+    @property
+    def are_new(self) -> bool:
+        """Say whether there is something to write."""
+        return self._known != self._written
+
+    def read(self) -> dict[Key, str]:
+        """Read what earlier runs found out; what cannot be read is not known. Blocks."""
+        try:
+            data = json.loads(self._path.read_text(encoding="utf-8"))
+            read = {(mode, ForkPoint(point)): str(why) for mode, point, why in data["points"]}
+            self.unkept |= frozenset(map(str, data["unkept"]))
+        except (OSError, LookupError, ValueError, TypeError):
+            read = {}
+        self._known, self._written = read | self._known, read
+        return dict(self._known)
+
+    def write(self) -> None:
+        """Blocks; what cannot be written is found out again."""
+        self._written = dict(self._known)
+        points = [[mode, point.value, why] for (mode, point), why in sorted(self._known.items())]
+        data = {"points": points, "unkept": sorted(self.unkept)}
+        with suppress(OSError):
+            write_atomically(self._path, json.dumps(data).encode())
+
+
+#: Returns the servers of a baseline that is still a draft.
+FleetFor = Callable[[Baseline], Awaitable[Fleet]]
+#: Returns how many slots will get a candidate.
+SlotsFor = Callable[[Baseline], int]
+
+
+class ServerWarmup:
+    """Warms the slots of a pool up while a preflight goes on (`warmth.Warmth`)."""
+
+    def __init__(
+        self, fleet_for: FleetFor, slots_for: SlotsFor, pool: SlotPool, group: TaskGroup, *, spare: int
+    ) -> None:
+        """Make one.
+
+        Args:
+            fleet_for: takes a draft.
+            slots_for: says how many slots are worth it.
+            pool: whose slots are warmed up.
+            group: where servers are started.
+            spare: cores besides the one that the preflight's own runs keep busy.
+        """
+        self._fleet_for, self._slots_for = fleet_for, slots_for
+        self._pool, self._group, self._spare = pool, group, spare
+
+    async def begin(self, draft: Baseline, /) -> None:
+        """Start servers of a draft's tests on spare cores: the next run of the baseline is measured."""
+        await self._pool.share_bytecode()
+        fleet = await self._fleet_for(draft)
+        self._group.start_soon(fleet.warm_up, self._pool, min(self._slots_for(draft), self._spare))
+
+    async def go_on(self, draft: Baseline, /) -> None:
+        """Start all servers."""
+        fleet = await self._fleet_for(draft)
+        self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft))
+
+    async def sees(self, draft: Baseline, edits: Sequence[Edit], /) -> bool:
+        """Say whether a test fails in a fork that runs these edits; other slots verify points meanwhile."""
+        fleet = await self._fleet_for(draft)
+        await fleet.complete(fleet.plan)
+        self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft) - 1)
+        with suppress(SlotBroken):  # the pool replaces it
+            async with self._pool.acquire() as slot:
+                return await fleet.sees(slot, edits)
+        return False
+
+    async def distrust(self, draft: Baseline, /) -> None:
+        """Give up what has not seen a failure that a new process saw."""
+        (await self._fleet_for(draft)).distrust()

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.run_dispatch import template_spec
 from codeflash_parallel.check.session.runner_session import WrapMode
-from codeflash_parallel.result.runtime_protocols import ChildCommand, ServerGone, TemplateReady, WarmProcess
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ServerGone, WarmProcess
 from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command, write_spec
-from codeflash_parallel.warm.server_recycling import Wear, worn
 from codeflash_parallel.warm.warm_server import WarmServer, start_server
 from codeflash_parallel.workspace.slot_pool import Slot
 
@@ -25,8 +24,11 @@ if TYPE_CHECKING:
     from codeflash_parallel.warm.server_fleet import Fleet
 
 TESTS, REPLAY = "tests", "replay"
-#: A template lives as long as its run; nothing else ends one that its evaluator has forgotten.
+#: A template lives as long as its run; nothing else ends one whose evaluator does not close it.
 _LIFE_S = 24 * 3600.0
+#: Seconds after which a template is replaced: what depends on the time of day at import must not stay as it
+#: was for a whole night.
+LONGEST_S = 1_800.0
 #: Mode and point.
 Key = tuple[str, ForkPoint]
 
@@ -40,16 +42,9 @@ class _Standing:
     since_s: float
 
     @property
-    def worn(self) -> str:
-        server = self.server
-        return worn(
-            Wear(
-                forks=server.forks,
-                age_s=monotonic() - self.since_s,
-                rss_at_ready_bytes=server.ready.rss_bytes,
-                rss_bytes=server.rss_bytes(),
-            )
-        )
+    def is_worn(self) -> bool:
+        """Whether it is gone, or too old."""
+        return not self.server.rss_bytes() or monotonic() - self.since_s >= LONGEST_S
 
 
 class SlotServers:
@@ -85,7 +80,7 @@ class SlotServers:
         Raises:
             SlotBroken: what the templates left cannot be undone.
         """
-        for key in [key for key, standing in self._standing.items() if standing.worn]:
+        for key in [key for key, standing in self._standing.items() if standing.is_worn]:
             self._fleet.count["restarts"] += 1
             await self._drop(key)
         for start_missing in (self._start_first, self._start_second):
@@ -149,9 +144,8 @@ class SlotServers:
             return
         self._fleet.count["servers"] += 1
         self._standing[key] = _Standing(server=server, spec=spec, since_s=monotonic())
-        why = _unfit(server.ready)
-        if why:
-            self._fleet.is_unfit(key, why)
+        if server.ready.unfit:
+            self._fleet.is_unfit(key, server.ready.unfit)
         if not self._fleet.wants(key):
             await self._drop(key)
 
@@ -177,13 +171,3 @@ class SlotServers:
         for (mode, _), standing in self._standing.items():
             sizes[mode] = max(sizes[mode], standing.server.ready.rss_bytes)
         return sizes.total()
-
-
-def _unfit(ready: TemplateReady) -> str:
-    if not ready.fit:
-        return ready.unfit or "it is not fit to be forked"
-    if ready.point != ForkPoint.COLLECTED:
-        return ""
-    if ready.called_early:
-        return f"a target is called while modules are imported or collected ({ready.called_early} times)"
-    return "" if ready.swappable else ready.why or "the code of the targets cannot be swapped"

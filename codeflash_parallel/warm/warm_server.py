@@ -167,16 +167,8 @@ async def _when_ready(
 
 def _readiness(message: dict[str, Any]) -> TemplateReady:
     match message:
-        case {"t": "ready", "point": str(point), "fit": bool(fit)}:
-            return TemplateReady(
-                point=point,
-                fit=fit,
-                unfit=message.get("unfit", ""),
-                rss_bytes=message.get("rss_bytes", 0),
-                swappable=message.get("swappable", False),
-                why=message.get("why", ""),
-                called_early=message.get("called_early", 0),
-            )
+        case {"t": "ready", "point": str(point), "unfit": str(unfit)}:
+            return TemplateReady(point=point, unfit=unfit, rss_bytes=message.get("rss_bytes", 0))
     raise ProtocolError(f"it begins with {message}")
 
 

@@ -286,8 +286,8 @@ class CheckLab:
         else:
             server = await before.advance(point.value, READY_S, Path(command.argv[2]))
         self.servers[mode, point] = server
-        unfit = "" if server.ready.fit else server.ready.unfit or "unfit"
-        return unfit or (await verify(self.plan(), self.workspace, mode, point, server)).why
+        unfit = server.ready.unfit
+        return unfit or (await verify(self.plan(), self.workspace, mode, server)).why
 
     async def close(self) -> None:
         for server in self.servers.values():

@@ -69,7 +69,9 @@ def main():
 def serve(control, point, act):
     if act == "never-ready":
         signal.pause()
-    control.say("garbage" if act == "garbage" else "ready", point=point, fit=act != "unfit", unfit="a thread")
+    control.say(
+        "garbage" if act == "garbage" else "ready", point=point, unfit="a thread" if act == "unfit" else ""
+    )
     while True:
         order, ends = control.hear()
         if order["op"] == "quit":

@@ -124,8 +124,6 @@ class ServingLab:
 
     async def fork(self, server: WarmServer, limits: ProcessLimits = LIMITS, **fields: Any) -> Run:
         """Run a guest in a fork."""
-        if server.ready.point == "collected":
-            fields.setdefault("swap", self.spec()["targets"])
         path = write_spec(self.workspace, self.spec(**fields), self.guest)
         return _run(await server.run(path, limits))
 

@@ -20,14 +20,14 @@ sys.dont_write_bytecode = True
 guest = importlib.import_module(Path(GUEST).name)
 sys.modules["_codeflash_guest"] = guest
 from _codeflash_guest.channel import record_channel  # noqa: E402
-from _codeflash_guest.code_swap import code_swapper  # noqa: E402
+from _codeflash_guest.forkserver import code_swap, fork_safety  # noqa: E402
 from _codeflash_guest.imports import import_guard  # noqa: E402
 
 
 def spec_of(case):
     targets = [{"path": "m.py", "qualname": name} for name in case["targets"]]
     base = {"root": FOLDER, "project": FOLDER, "user_root": "/nowhere", "private": FOLDER, "guest": GUEST}
-    return dict(base, targets=targets, prove=["m.py"], swap=targets)
+    return dict(base, targets=targets, prove=["m.py"])
 
 
 def write(case, which):
@@ -51,17 +51,24 @@ def new_process(case):
 def swapped(case):
     write(case, "old")
     spec = spec_of(case)
-    probe = code_swapper.SwapProbe(spec, guarded(spec))
+    guard = guarded(spec)
+    channel = guard.proof._channel
+    watch = fork_safety.EarlyReadWatch(lambda path: guard.places.relative(path) == "m.py")
+    watch.enter_project()
+    watch.is_on = True
+    swap = code_swap.CodeSwap(spec, guard.proof, watch)
     importlib.import_module("user")
-    ready = probe.examine()
+    watch.is_on = False
+    why = watch.finding or swap.examine()
+    if why:
+        return {"why": why}
     write(case, "new")
-    channel = record_channel.RecordBuffer()
     try:
-        probe.apply(spec, channel)
-    except code_swapper.SwapRefusal as error:
-        return {"why": str(error), "ready": ready}
+        swap.apply()
+    except code_swap.SwapRefusal as error:
+        return {"why": str(error)}
     linecache.clearcache()
-    return dict(seen(), ready=ready, records=channel.records)
+    return dict(seen(), records=channel.records)
 
 
 def seen():
@@ -96,10 +103,8 @@ def members(cls):
         function = getattr(raw, "__func__", None) or getattr(raw, "fget", None) or raw
         if isinstance(function, types.FunctionType) and not name.startswith("__"):
             found[name] = [shape(function), outcome(lambda name=name: getattr(thing, name))]
-        elif name != "__static_attributes__":
+        elif name != "__static_attributes__":  # which stays as it was
             found[name] = plain(raw)
-    # The order of these is that of a set.
-    found["__static_attributes__"] = sorted(vars(cls).get("__static_attributes__", ()))
     return [found, plain(vars(thing))]
 
 

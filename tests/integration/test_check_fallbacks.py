@@ -26,7 +26,7 @@ class FakeServer:
     """Ends every check with the same exit, or is gone."""
 
     exit: ProcessExit | None = None
-    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="imported", fit=True))
+    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="imported"))
     forks: int = 0
 
     async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
@@ -160,10 +160,8 @@ async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
                 ),
             ):
                 server = FakeServer(exit=end)
-                assert words in (await verify(plan, lab.workspace, mode, ForkPoint.COLLECTED, server)).why
-            assert (
-                "is gone" in (await verify(plan, lab.workspace, mode, ForkPoint.IMPORTED, FakeServer())).why
-            )
+                assert words in (await verify(plan, lab.workspace, mode, server)).why
+            assert "is gone" in (await verify(plan, lab.workspace, mode, FakeServer())).why
 
 
 async def test_a_run_that_is_spread_is_no_last_word(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.server_verification import ServerVerification, verify
 from codeflash_parallel.result.outcome_codes import Code
-from codeflash_parallel.warm.fork_point_store import ForkPointStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -127,13 +126,5 @@ async def test_a_fork_tells_what_the_baseline_does_not_keep(tmp_path: Path) -> N
         for point, unkept in ((ForkPoint.IMPORTED, set()), (ForkPoint.COLLECTED, {"random"})):
             assert await lab.start("replay", point) == ""
             server = lab.servers["replay", point]
-            found = await verify(lab.plan(), lab.workspace, "replay", point, server)
+            found = await verify(lab.plan(), lab.workspace, "replay", server)
             assert found == ServerVerification("", frozenset(unkept))
-
-
-def test_what_is_not_kept_is_remembered(tmp_path: Path) -> None:
-    first, second = ForkPointStore(tmp_path / "known"), ForkPointStore(tmp_path / "known")
-    first.note(("replay", ForkPoint.COLLECTED), "", frozenset({"random"}))
-    first.write()
-    assert second.read() == {("replay", ForkPoint.COLLECTED): ""}
-    assert second.unkept == {"random"}

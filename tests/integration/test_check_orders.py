@@ -107,7 +107,7 @@ class Play:
 @dataclass
 class PlayedServer:
     play: Play
-    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="imported", fit=True))
+    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="imported"))
     forks: int = 0
     gone: bool = False
 

@@ -328,7 +328,7 @@ def test_awkward_values(tmp_path: Path, python: str) -> None:
     assert call_files.load(call) == (([3, 1],), {}), "as they were before the call"
 
 
-def test_what_cannot_be_wrapped_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_wrapped_runs_as_it_is(tmp_path: Path) -> None:
     module = """
 def njit(function): return function
 import numba_like as numba
@@ -345,9 +345,7 @@ present = lambda x: x
     targets = ("mod.py::compiled", "mod.py::present", "mod.py::absent")
     run = run_guest(tmp_path, root, targets=targets, wrap="digest")
     assert run.outcomes == {"test_a": "passed"}
-    whys = {record["target"]: record["why"] for record in run.named("unwrapped")}
-    assert set(whys) == {0, 1, 2}
-    assert "numba.njit" in whys[0]
+    assert not run.executed
 
 
 def test_first_lines_and_tracebacks_stay(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, unti
     assert len(calls(new_process)) == 7
     # The engine's templates do not know yet which calls will be wanted.
     async with lab.server(until, gate=gate, mode="replay", calls=[]) as server:
-        assert server.ready.fit, server.ready.unfit
+        assert not server.ready.unfit
         for _ in range(2):
             run = await replayed(lab, server)
             assert sorted(map(str, run.essence)) == sorted(map(str, new_process.essence))
@@ -96,7 +96,6 @@ async def test_collected_goes_on_from_imported(lab: ServingLab) -> None:
     new_process = await replayed(lab)
     async with lab.server("imported", mode="replay", calls=[]) as first:
         second = await first.advance("collected", 60)
-        assert second.ready.swappable, second.ready.why
         for server in (second, first):
             assert calls(await replayed(lab, server)) == calls(new_process)
         await second.close()

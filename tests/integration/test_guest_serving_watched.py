@@ -9,8 +9,6 @@ import pytest
 from guest_runs import PYTHONS
 from serving_lab import Run, anyio_backend, open_lab
 
-from codeflash_parallel.result.runtime_protocols import ServerGone
-
 __all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +75,7 @@ async def test_calls_are_recorded_below_the_wrappers(tmp_path: Path, python: str
         lab.targets = tuple(f"mod.py::{name}" for name in NAMES)
         lab.write(mod=MODULE, test_it=TESTS)
         async with lab.server("collected", wrap="digest") as server:
-            assert (server.ready.swappable, server.ready.called_early) == (True, 0)
+            assert not server.ready.unfit
             for text in CHANGED:
                 lab.write(mod=text)
                 forked = await lab.fork(server, wrap="digest")
@@ -85,22 +83,13 @@ async def test_calls_are_recorded_below_the_wrappers(tmp_path: Path, python: str
                 assert told(forked) == told(await lab.new_process(wrap="digest"))
 
 
-async def test_a_call_before_the_tests_is_seen_through_the_wrapper(tmp_path: Path) -> None:
+async def test_a_call_before_the_tests_is_seen_below_the_wrapper(tmp_path: Path) -> None:
     async with open_lab(tmp_path) as lab:
         lab.write(
             mod="def f(x): yield x\n", test_it="import mod\nfor x in mod.f(1): pass\ndef test(): pass\n"
         )
         async with lab.server("collected", wrap="digest") as server:
-            assert server.ready.called_early == 1
-
-
-@pytest.mark.parametrize("wraps", [("digest", "none"), ("none", "digest"), ("digest", "capture")])
-async def test_all_forks_record_as_their_template_does(tmp_path: Path, wraps: tuple[str, str]) -> None:
-    async with open_lab(tmp_path) as lab:
-        lab.write(mod="def f(x): return x\n", test_it="import mod\ndef test(): assert mod.f(1)\n")
-        async with lab.server("collected", wrap=wraps[0]) as server:
-            with pytest.raises(ServerGone, match="recorded otherwise"):
-                await lab.fork(server, wrap=wraps[1])
+            assert server.ready.unfit == "f was called while modules were imported or tests collected"
 
 
 COUNTING = """

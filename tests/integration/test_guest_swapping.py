@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS, write_files
 from serving_lab import ServingLab, anyio_backend, lab, open_lab
+
+from codeflash_parallel.result.runtime_protocols import ServerGone
 
 __all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
@@ -57,8 +60,7 @@ def test_f(): import mod
 async def assert_swapped(lab: ServingLab, changed: str, file: str = "mod.py", **fields: object) -> None:
     """Assert that a fork for a changed file tells what a process of its own tells."""
     async with lab.server("collected", **fields) as server:
-        assert server.ready.fit, server.ready.unfit
-        assert server.ready.swappable, server.ready.why
+        assert not server.ready.unfit
         write_files(lab.root, {file: changed})
         forked = await lab.fork(server, **fields)
     new_process = await lab.new_process(**fields)
@@ -105,45 +107,38 @@ async def test_two_targets_in_two_files(lab: ServingLab) -> None:
             [],
             "f was called while",
         ),
-        (TESTS, ["--doctest-modules"], "mod.py was read at|doctests|the code of f was read"),
         (
-            STARTER,
-            [],
-            "a process was started before the tests ran",
+            TESTS,
+            ["--doctest-modules"],
+            "a file that candidates change is read before the first test runs: mod.py",
         ),
+        (STARTER, [], "a process is started before the first test runs"),
     ],
 )
 async def test_what_cannot_be_swapped(lab: ServingLab, tests: str, options: list[str], why: str) -> None:
     lab.write(mod=MODULE, test_it=tests)
     async with lab.server("collected", args=options) as server:
-        assert not server.ready.swappable
-        assert any(word in server.ready.why for word in why.split("|")), server.ready.why
-        forked = await lab.fork(server, args=options)
-    assert forked.one("unswappable")["why"] in server.ready.why
-    assert forked.status == 75
-    assert not forked.outcomes
+        assert why in server.ready.unfit
+        with pytest.raises(ServerGone, match=re.escape(server.ready.unfit)):
+            await lab.fork(server, args=options)
 
 
-async def test_files_that_nobody_swaps(lab: ServingLab) -> None:
+async def test_every_target_s_file_is_compiled_anew(lab: ServingLab) -> None:
     lab.targets = ("mod.py::f", "other.py::h")
     lab.write(
         mod=MODULE,
         other="def h(): return 1\n",
-        third="X = 1\n",
-        test_it="import mod, other, third\ndef test_it(): pass\n",
+        test_it="import mod, other\ndef test_it(): assert (mod.f(1), other.h()) == (2, 1)\n",
     )
-    first, second = lab.spec()["targets"]
     async with lab.server("collected") as server:
-        lab.write(other="def h(): return 2\n")
-        forked = await lab.fork(server, swap=[first])
-        assert "h differs" in forked.one("unswappable")["why"]
-        assert not (await lab.fork(server, swap=[first, second])).named("unswappable")
-        lab.write(other="# the same\ndef h(): return 1\n")
-        assert len((await lab.fork(server, swap=[first])).named("source")) == 2
-        late = await lab.fork(server, prove=["mod.py", "other.py", "third.py"])
-        assert late.one("unswappable")["why"] == "third.py was imported before the fork"
-        unknown = await lab.fork(server, swap=[{"path": "mod.py", "qualname": "g"}])
-        assert unknown.one("unswappable")["why"] == "g is no target"
+        for other, outcome in (
+            ("def h(): return 2\n", "failed"),
+            ("# the same\ndef h(): return 1\n", "passed"),
+        ):
+            lab.write(other=other)
+            forked = await lab.fork(server)
+            assert forked.outcomes == {"test_it": outcome}
+            assert [record["path"] for record in forked.named("source")] == ["mod.py", "other.py"]
 
 
 HOOK = """
@@ -168,7 +163,7 @@ sys.meta_path.insert(0, Finder)
 async def test_an_import_hook_that_never_does_the_same_twice(lab: ServingLab) -> None:
     lab.write(mod=MODULE, conftest=HOOK, test_it=TESTS)
     async with lab.server("collected") as server:
-        assert server.ready.why.startswith("an import hook compiles mod.py differently each time")
+        assert server.ready.unfit == "more than bodies of functions differs"
 
 
 #: Runs before the guest, as a `.pth` file does, and leaves no module behind.
@@ -186,8 +181,8 @@ THE_FUNCTION, A_COPY = "mod.f", "types.FunctionType(mod.f.__code__.replace(co_na
 @pytest.mark.parametrize(
     ("tests", "why"),
     [
-        ("import mod\n", "there are copies of the code of f"),
-        ("", "mod.py was imported before anybody watched"),
+        ("import mod\n", "there are copies of the code of {name}"),
+        ("", "there are copies of the code of {name}"),
     ],
 )
 async def test_who_holds_code_from_before_the_start_is_seen(
@@ -198,9 +193,8 @@ async def test_who_holds_code_from_before_the_start_is_seen(
     write_files(site, {"sitecustomize.py": EARLY.format(root=str(lab.root), kept=kept)})
     lab.environment["PYTHONPATH"] = str(site)
     lab.write(mod=MODULE, test_it=f"{tests}import sitecustomize\ndef test_f(): sitecustomize.KEPT(1)\n")
-    async with lab.server("collected") as server:
-        assert (server.ready.swappable, server.ready.why) == (False, why)
-        assert (await lab.fork(server)).one("unswappable")["why"] == why
     name = "f" if kept == THE_FUNCTION else "copy"
+    async with lab.server("collected") as server:
+        assert server.ready.unfit == why.format(name=name)
     async with lab.server("imported") as server:
-        assert (server.ready.fit, server.ready.unfit) == (False, f"it is imported before its turn: {name}")
+        assert server.ready.unfit == f"it is imported before its turn: {name}"

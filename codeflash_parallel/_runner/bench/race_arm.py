@@ -15,12 +15,12 @@ import traceback
 import warnings
 
 from .. import session
-from ..channel.arm_control import ArmControl
+from ..channel.control_channel import ArmControl
 from ..channel.record_channel import line_of
 from ..imports import import_guard
 from ..sandbox import confinement
 
-#: What a unit tells the template through one shared byte: whether it owes the evaluator an answer.
+#: Values of a byte that a unit shares with the template: whether it owes the evaluator an answer.
 _IDLE, _BUSY = 0, 1
 
 _DONE = line_of("done")
@@ -48,7 +48,7 @@ def run(spec, channel, control_fd):
 
         return pytest_session.run(spec, channel, runtestloop=loop)
     guard = import_guard.install(spec, channel)
-    serve(control, _call_work(spec, channel, guard) if spec["work"] == "calls" else _user_work(spec))
+    serve(control, _call_work(spec, guard) if spec["work"] == "calls" else _user_work(spec))
     return 0
 
 
@@ -62,14 +62,14 @@ def _session_work(spec, session, control):
     return pytest_workload.FixtureWork(spec, session)
 
 
-def _call_work(spec, channel, guard):
+def _call_work(spec, guard):
     from ..imports import instrumentation
     from ..values import call_files
     from . import call_workload
 
     wanted = [index for group in spec["groups"] for index in group["calls"]]
     calls = call_files.read_calls(spec["inputs"], wanted)
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
     return call_workload.CallWork(spec, calls)
 
 

@@ -126,7 +126,7 @@ class CommandBatch:
     def __init__(self, argv, environment, times, compare=call_workload.VALUES):
         self._argv, self._environment, self._times = argv, environment, times
         self._compare = compare
-        # Files in memory: whoever writes to them waits for nobody, and they are read after the clock.
+        # Files in memory: writing to them never blocks, and they are read after the clock.
         self._output = os.memfd_create("stdout") if times else -1
         self._errors = os.memfd_create("stderr") if times else -1
         self._nothing = os.open(os.devnull, os.O_RDONLY)
@@ -152,7 +152,7 @@ class CommandBatch:
         except OSError as error:
             os.write(self._errors, str(error).encode())
             return 127  # a shell's status of a command that it does not find
-        # A dead process keeps its accounts until it is reaped; only they tell how long it waited for a core.
+        # A dead process keeps its accounts until it is reaped; only they have how long it waited for a core.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         self.queued_ns += _queued_ns(pid)
         _, status, usage = os.wait4(pid, 0)

@@ -26,7 +26,7 @@ NEVER = 1 << 62
 
 
 class Reservoir:
-    """Keeps `capacity` of the calls that are offered, each with equal probability.
+    """The calls of one target: how many there were, and `capacity` of them, each with equal probability.
 
     Until it is full every call is admitted; then the number of the next call to admit is drawn (algorithm L:
     Li, "Reservoir-Sampling Algorithms of Time Complexity O(n(1+log(N/n)))", 1994), so that passing a call
@@ -34,6 +34,10 @@ class Reservoir:
     """
 
     def __init__(self, capacity, seed):
+        #: Numbers calls; `next` on it is atomic, which ``+= 1`` is not.
+        self.ticket = itertools.count()
+        #: Calls that were counted for earlier tests.
+        self.base = 0
         self.due = [0 if capacity else NEVER]
         self.kept = []
         self._capacity = capacity
@@ -44,8 +48,13 @@ class Reservoir:
         # Reentrant: garbage collection may finish a generator of the target inside `admit`.
         self._lock = threading.RLock()
 
+    def count(self):
+        """Return how many calls there were."""
+        # A counter can be read only through its text without moving it.
+        return int(repr(self.ticket)[len("count(") : -1])
+
     def admit(self, number, item):
-        """Put an item into the reservoir, perhaps in place of another; say whether it was its turn."""
+        """Put an item into the reservoir, perhaps in place of another; return whether it was its turn."""
         with self._lock:
             if number < self.due[0]:
                 return False
@@ -64,7 +73,7 @@ class Reservoir:
                 self._next, self.due[0] = self.due[0], NEVER
 
     def resume(self):
-        """Go on after a pause; what was passed by meanwhile had no chance."""
+        """Admit calls again after a pause; those passed by meanwhile had no chance."""
         with self._lock:
             if self._next is not None:
                 self._next, self.due[0] = None, self._next
@@ -93,28 +102,13 @@ class CallOrigin:
 
     def __init__(self, recorder, target, module, via, shape="function"):
         self.target, self.module, self.via, self.shape = target, module, via, shape
-        self.tally = recorder.tallies[target]
+        self.sample = recorder.samples[target]
         #: The object that an ``__init__`` gets is not made yet; often it cannot be pickled.
         self.is_init = recorder.names[target].rpartition(".")[2] == "__init__"
 
     def shaped(self, recorder, shape):
         """Return the same origin for another shape of function."""
         return CallOrigin(recorder, self.target, self.module, self.via, shape)
-
-
-class _CallTally:
-    """The calls of one target: how many there were, and the sample that is kept."""
-
-    def __init__(self, capacity, seed):
-        self.reservoir = Reservoir(capacity, seed)
-        #: Numbers calls; `next` on it is atomic, which ``+= 1`` is not.
-        self.ticket = itertools.count()
-        self.base = 0
-
-    def count(self):
-        """Return how many calls there were."""
-        # A counter can be read only through its text without moving it.
-        return int(repr(self.ticket)[len("count(") : -1])
 
 
 class Call:
@@ -147,7 +141,7 @@ class CallRecorder:
         calls = budget.get("calls", 2000)
         capacity = max(calls // max(1, len(targets)), min(calls, 1))
         seed = spec.get("seed", 0)
-        self.tallies = [_CallTally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
+        self.samples = [Reservoir(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
         self.names = [target["qualname"] for target in targets]
         self.busy = set()
         self.mark = ContextVar("codeflash_mark", default=None)
@@ -172,24 +166,24 @@ class CallRecorder:
         self._orders = itertools.count()
 
     def inside(self):
-        """Say whether this task is in a call of an asynchronous target."""
+        """Return whether this task is in a call of an asynchronous target."""
         mark = self.mark.get()
         return mark is not None and mark.open
 
     def set_test(self, test):
         """Attribute the calls from now on to another test; "" is import and collection."""
-        for number, tally in enumerate(self.tallies):
-            count = tally.count()
-            if count > tally.base:
+        for number, sample in enumerate(self.samples):
+            count = sample.count()
+            if count > sample.base:
                 key = (self._test, number)
-                self._counts[key] = self._counts.get(key, 0) + count - tally.base
-                tally.base = count
+                self._counts[key] = self._counts.get(key, 0) + count - sample.base
+                sample.base = count
         self._earn()
         self._test = test
         self._reserved_ns = self._left_ns // 2
         if self._left_ns > self._least_ns:
-            for tally in self.tallies:
-                tally.reservoir.resume()
+            for sample in self.samples:
+                sample.resume()
 
     def _earn(self):
         """Allow recording to cost more, by the time that a test which ends has taken itself."""
@@ -198,15 +192,11 @@ class CallRecorder:
             self._left_ns += max(0, int(self._share * (now - self._since_ns - self._spent_ns)))
         self._since_ns, self._spent_ns = now, 0
 
-    def calls(self):
-        """Return how many calls there were."""
-        return sum(tally.count() for tally in self.tallies)
-
     def begin(self, origin, number, args, kwargs):
         """Return a call to be recorded, its inputs kept; None when it was not its turn."""
         started = perf_counter_ns()
         call = Call(origin, self._test, next(self._orders))
-        if not origin.tally.reservoir.admit(number, call):
+        if not origin.sample.admit(number, call):
             return None
         call.args = render_arguments(args, kwargs)
         if self._inputs:
@@ -238,7 +228,7 @@ class CallRecorder:
         return self._bytes - self._used
 
     def _kept(self):
-        return [call for tally in self.tallies for call in list(tally.reservoir.kept)]
+        return [call for sample in self.samples for call in list(sample.kept)]
 
     def returned(self, call, ns, value, args, kwargs):
         """Record that a call has returned."""
@@ -256,7 +246,7 @@ class CallRecorder:
         self.spend(started)
 
     def spend(self, started):
-        """Charge the time since `started` to the budget; say whether any is left (else calls are counted).
+        """Charge the time since `started` to the budget; return whether any is left (else calls are counted).
 
         A test gets half of what is left: one that is costly to record must not take all from the others.
         """
@@ -265,15 +255,15 @@ class CallRecorder:
         self._left_ns -= spent_ns
         if self._left_ns >= self._reserved_ns:
             return True
-        for tally in self.tallies:
-            tally.reservoir.pause()
+        for sample in self.samples:
+            sample.pause()
         return False
 
     def finish(self):
         """Write what was gathered: counts, calls in their order, and the inputs file."""
         self.set_test("")
-        for tally in self.tallies:
-            tally.reservoir.close()
+        for sample in self.samples:
+            sample.close()
         for trace in list(self.unfinished):
             trace.close()
         for (test, target), calls in self._counts.items():

@@ -27,7 +27,7 @@ def install(spec, channel, guard, kind=None):
     def hook(via):
         return lambda target, module: decorator(recorder, CallOrigin(recorder, target, module, via))
 
-    guard.proof.instrument = instrumentation.wrapping(spec, channel, hook("outer"), hook("inner"))
+    guard.proof.instrument = instrumentation.wrapping(spec, hook("outer"), hook("inner"))
     # A wrapper adds a frame to each call of a recursive target.
     sys.setrecursionlimit(2 * sys.getrecursionlimit())
     return recorder
@@ -75,7 +75,7 @@ def _function(recorder, origin, function):
 def _sync(recorder, origin, function):
     busy, watches_tasks, inside = recorder.busy, recorder.watches_tasks, recorder.inside
     add, discard = busy.add, busy.discard
-    ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
+    ticket, due = origin.sample.ticket.__next__, origin.sample.due
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
@@ -112,7 +112,7 @@ def _sampled(recorder, origin, number, function, args, kwargs):
 
 def _coroutine(recorder, origin, function):
     busy, inside = recorder.busy, recorder.inside
-    ticket, due, mark_var = origin.tally.ticket.__next__, origin.tally.reservoir.due, recorder.mark
+    ticket, due, mark_var = origin.sample.ticket.__next__, origin.sample.due, recorder.mark
 
     @functools.wraps(function)
     async def wrapper(*args, **kwargs):
@@ -158,7 +158,7 @@ class _TargetSection:
         self._me = None
 
     def __enter__(self):
-        # Another thread may go on with a generator.
+        # Another thread may continue a generator.
         me = get_ident()
         if me not in self._busy:
             self._busy.add(me)
@@ -173,7 +173,7 @@ class _TargetSection:
 def wrap_generator(recorder, origin, function):
     """Wrap a generator function."""
     busy, watches_tasks, inside = recorder.busy, recorder.watches_tasks, recorder.inside
-    ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
+    ticket, due = origin.sample.ticket.__next__, origin.sample.due
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
@@ -221,7 +221,7 @@ def _driven(generator, section, trace):
 def _wrap_asyncgen(recorder, origin, function):
     """Wrap an asynchronous generator function."""
     busy, inside = recorder.busy, recorder.inside
-    ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
+    ticket, due = origin.sample.ticket.__next__, origin.sample.due
 
     @functools.wraps(function)
     async def wrapper(*args, **kwargs):

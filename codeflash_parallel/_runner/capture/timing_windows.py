@@ -1,4 +1,4 @@
-"""Calls of the targets inside their tests, announced to the evaluator, who reads this process's CPU clock.
+"""Calls of the targets inside their tests, announced to the evaluator, which reads this process's CPU clock.
 
 The process waits for an answer to each announcement: what it does meanwhile is nothing, and no word of its
 own about time is used. A generator is announced step by step.
@@ -86,7 +86,7 @@ class CallAnnouncer(call_recorder.CallRecorder):
         self._left = 0
 
     def enter(self):
-        """Announce that a target begins to run; say whether that was done."""
+        """Announce that a target begins to run; return whether that was done."""
         if self._left <= 0 or get_ident() != self._main:
             return False
         self._left -= 1

@@ -1,6 +1,5 @@
-"""Communication with the evaluator: records, control lines of an arm, orders with descriptors, secret of
-one run.
+"""Communication with the evaluator: records, control lines of an arm, orders with descriptors.
 
-Offers: record_channel.RecordChannel, arm_control.ArmControl, order_socket.OrderSocket, run_secret.take.
+Offers: record_channel.RecordChannel and take_secret, control_channel.ArmControl and OrderSocket.
 Imports: nothing.
 """

@@ -5,7 +5,7 @@ import fcntl
 import hashlib
 import os
 import threading
-from json import dumps
+from json import dumps, loads
 from os import write
 
 #: Below this, tests that count or close "all" their descriptors would meet ours.
@@ -98,6 +98,26 @@ class RecordChannel:
             # A test that has closed every descriptor before us had the same wish.
             with contextlib.suppress(OSError):
                 os.close(fd)
+
+
+def take_secret(spec):
+    """Read and remove the file of secrets that a spec names, if it names one, and return the seal's key.
+
+    It lies apart from the spec, which stays where it is for the processes that tests start, and is gone
+    before any code of a candidate runs. The spec in memory then holds the canaries, as "canaries".
+
+    Raises:
+        OSError, ValueError: there is no such file, or something else is in it.
+    """
+    path = spec.pop("secret", "")
+    if not path:
+        return b""
+    with open(path, "rb") as file:
+        told = loads(file.read())
+    with contextlib.suppress(OSError):  # it goes with the private folder
+        os.unlink(path)
+    spec["canaries"] = told["canaries"]
+    return bytes.fromhex(told["key"])
 
 
 def line_of(t, **fields):

@@ -11,7 +11,7 @@ import importlib
 import os
 
 from .. import session
-from ..channel.order_socket import OrderSocket
+from ..channel.control_channel import OrderSocket
 from ..process import process_fork
 
 #: Of ours, what an arm needs for its work.

@@ -1,45 +1,42 @@
-"""Whether a process can be forked so that the fork is like a process that came here by itself.
+"""Find out whether a fork of this process would be like a process that came to the same point by itself.
 
-Memory is copied; threads, timers, shared pages and what lies behind sockets and pipes are not. Each finding
-is one clause, which the evaluator shows as the reason for a slower way.
+Memory is copied; threads, shared pages and what lies behind sockets and pipes are not. Each finding is one
+clause, which the evaluator shows as the reason for a slower way.
 """
 
 import os
-import signal
 import stat
-import sys
 import threading
 
-from ..process import audit_hook, process_fork
-from ..process.subprocess_watch import STARTS, is_tool
+from ..process import process_fork
+from ..process.process_watch import STARTS, is_tool, listen
 
-#: Folders below the private one that are emptied between candidates. Those for caches are not among them:
-#: whoever has filled one (matplotlib does while it is imported) expects it to be empty some day.
+#: Folders below the private one that are emptied between candidates. Those for caches are not among them: a
+#: library that fills one while it is imported (matplotlib) copes with an empty one.
 _FOLDERS = ("home", "tmp", "run", "data", "state", "basetemp")
 
-#: Fork points (`check.dispatch.fork_points`), and how a finding says that a template has come that far.
+#: Fork points (`check.dispatch.fork_points`), and the words of a finding for the way there.
 IMPORTED, COLLECTED = "imported", "collected"
 _WHEN = {IMPORTED: "before the target is imported", COLLECTED: "before the first test runs"}
 
 
 class ForkSafety:
-    """What the process was like at its start; `complaint` compares."""
+    """The process as it was at its start; `complaint` compares."""
 
     def __init__(self, private):
         self._private = private
         self._ours = set()
-        self._handlers = handlers()
         self._files = frozenset(self._made())
 
     def ours(self, *numbers):
-        """Note descriptors that the evaluator has given us, or had the launcher give us."""
+        """Note descriptors that come from the evaluator or the launcher."""
         self._ours.update(map(process_fork.identity, numbers))
 
     def complaint(self, point, seen):
         """Return why this process is not fit to be forked at a point, as one clause; "" when it is.
 
         Args:
-            seen: what a `EarlyReadWatch` has found.
+            seen: the finding of an `EarlyReadWatch`.
         """
         for finding in (*self._findings(), seen):
             if finding:
@@ -50,11 +47,8 @@ class ForkSafety:
     def _findings(self):
         yield _thread()
         yield _child()
-        yield _timer()
-        yield _loop()
         yield from map(self._descriptor, process_fork.open_numbers())
         yield _shared_memory()
-        yield self._handler()
         yield self._file()
 
     def _descriptor(self, number):
@@ -71,12 +65,6 @@ class ForkSafety:
             return "a file is opened for writing: " + place
         return ""
 
-    def _handler(self):
-        for number, handler in handlers().items():
-            if handler != self._handlers.get(number):
-                return "a signal's handler is changed: " + signal.Signals(number).name
-        return ""
-
     def _file(self):
         for path in self._made():
             if path not in self._files:
@@ -91,23 +79,21 @@ class ForkSafety:
 
 
 class EarlyReadWatch:
-    """Notes whether anybody has looked at files that candidates change, before they are imported.
-
-    A process that was started meanwhile may have done so, too.
+    """Notes the first read of a file that candidates change, or start of a process, before the fork point.
 
     Args:
-        changing: says of a path whether candidates change it.
+        is_changing: says of a path whether candidates change it.
     """
 
-    def __init__(self, changing):
+    def __init__(self, is_changing):
         self.finding = ""
         self.is_on = False
-        self._changing = changing
+        self._is_changing = is_changing
         self._among_project = False
-        audit_hook.listen(["open", *STARTS], self._hear)
+        listen(["open", *STARTS], self._hear)
 
     def enter_project(self):
-        """Note that code of the project runs from now on: what plugins have started is not its doing."""
+        """Note that code of the project runs from now on: a process that a plugin has started is harmless."""
         self._among_project = True
 
     def _hear(self, event, args):
@@ -120,14 +106,9 @@ class EarlyReadWatch:
             self.finding = "a process is started: " + program
 
     def _opened(self, name):
-        if isinstance(name, int) or not os.fspath(name).endswith(_SOURCE[type(os.fspath(name))]):
-            return
-        path = os.path.realpath(os.fsdecode(name))
-        if self._changing(path):
+        path = "" if isinstance(name, int) else os.path.realpath(os.fsdecode(name))
+        if path.endswith(".py") and self._is_changing(path):
             self.finding = "a file that candidates change is read: " + os.path.basename(path)
-
-
-_SOURCE = {str: ".py", bytes: b".py"}
 
 
 def _thread():
@@ -146,23 +127,6 @@ def _child():
     return "a child process is started"
 
 
-def _timer():
-    timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-    if any(any(signal.getitimer(timer)) for timer in timers):
-        return "a timer is set"
-    try:
-        with open("/proc/self/timers") as file:
-            return "a timer is set" if file.read().strip() else ""
-    except OSError:
-        return ""  # a kernel without that list
-
-
-def _loop():
-    asyncio = sys.modules.get("asyncio.events")
-    running = asyncio is not None and asyncio._get_running_loop() is not None
-    return "an event loop is running" if running else ""
-
-
 def _shared_memory():
     with open("/proc/self/maps") as file:
         for line in file:
@@ -170,8 +134,3 @@ def _shared_memory():
             if permissions[1] == "w" and permissions[3] == "s":
                 return "memory is shared with other processes"
     return ""
-
-
-def handlers():
-    """Return the handlers of all signals, those of C included as None."""
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}

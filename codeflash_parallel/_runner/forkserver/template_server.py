@@ -1,10 +1,10 @@
-"""A template: a guest that stops at a point and forks a check for each order of the evaluator.
+"""A template: a guest that stops at a fork point and forks a check for each order of the evaluator.
 
 Theory of operation. The guest does its ordinary work, `tests` or `replay`, and asks here at every import of
 its project and after the collection whether it has reached its point. There `TemplateServer.stop` tells the
-evaluator, and hands its orders on to forks. It returns only in these: each goes on as if nothing had
+evaluator, and hands its orders on to forks. It returns only in these: each continues as if nothing had
 happened, with the spec, the pipes and the name of its own. A fork may be told to stop at a later point as the
-next template. To fork takes as long as many a check's tests, so the next one is made while a check runs; it
+next template. A fork takes as long as many a check's tests, so the next one is made while a check runs; it
 waits for its order, and answers it.
 
 Everything that the template has not yet flushed stays in its buffers, and so in those of every fork: that is
@@ -14,23 +14,23 @@ where it would be in a process of its own.
 import contextlib
 import gc
 import importlib
-import json
 import linecache
 import os
+import socket
 import sys
 import time
 import warnings
 
-from ..channel import run_secret
-from ..channel.order_socket import OrderSocket
-from ..code_swap import code_references, code_swapper
-from ..process import current_template, process_fork
-from ..process.random_state import RandomState
-from ..session import RunnerFailure
-from . import order_compatibility
+from .. import session
+from ..channel import record_channel
+from ..channel.control_channel import OrderSocket
+from ..process import process_fork
+from ..sandbox import confinement
+from . import code_swap
 from .fork_safety import COLLECTED, IMPORTED, EarlyReadWatch, ForkSafety
-from .standby_fork import StandbyFork
-from .template_fork import TemplateFork
+
+#: How many forks get an order before it is given up: a waiting one may have been killed.
+_TRIES = 3
 
 
 def begin(spec, channel, control):
@@ -40,11 +40,11 @@ def begin(spec, channel, control):
         control: descriptor of the socket on which orders come.
 
     Raises:
-        GuestFailure: the tests are to be run by other processes.
+        RunnerFailure: the tests are to be run by other processes.
     """
     if spec.get("workers"):
-        raise RunnerFailure("serving", "a template cannot be forked for xdist's workers")
-    current_template.set_server(TemplateServer(spec, channel, control))
+        raise session.RunnerFailure("serving", "a template cannot be forked for xdist's workers")
+    session.set_template(TemplateServer(spec, channel, control))
 
 
 class TemplateServer:
@@ -52,28 +52,23 @@ class TemplateServer:
 
     Attributes:
         until: the point at which it stops.
-        channel: of the records.
-        parent: pid of the launcher, which adopts forks.
-        cwd: the folder in which it stopped.
-        probe: of what may be swapped; `None` where it does not stop at `collected`.
-        recorded: says how many calls of targets were recorded; on the way to `collected` there may be none.
     """
 
     def __init__(self, spec, channel, control):
-        self._spec, self.channel = spec, channel
+        self._spec, self._channel = spec, channel
         self.until = spec["serve"]["until"]
         #: Files before whose import it stops; none: before that of any file of the project.
         self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
         self._preimports = spec["serve"].get("preimport", ())
-        self.parent = os.getppid()
-        self._fitness = ForkSafety(spec["private"])
-        self._chance = RandomState()
+        #: The launcher, which adopts forks.
+        self._parent = os.getppid()
+        self._safety = ForkSafety(spec["private"])
+        self._random = process_fork.RandomState()
         self._renewals = []
         self._preimporting = ""
         self._complaint = ""
-        self._guard = self.probe = None
-        self._standby = StandbyFork()
-        self.recorded = int  # which says 0
+        self._guard = self._swap = None
+        self._standby = _StandbyFork()
         self._watch = EarlyReadWatch(self._is_changing)
         self._connect(control)
         self._streams = [(number, process_fork.identity(number)) for number in (1, 2)]
@@ -81,23 +76,24 @@ class TemplateServer:
 
     def _connect(self, control):
         self._link = OrderSocket(control)
-        self._fitness.ours(0, 1, 2, self._link.fileno(), self.channel.fileno())
+        self._safety.ours(0, 1, 2, self._link.fileno(), self._channel.fileno())
 
     def watch(self, guard):
-        """Take the guard of imports; before `collected` targets are watched from before their import."""
+        """Take the guard of imports, and watch the files that candidates change from before their import."""
         self._guard = guard
-        self.probe = code_swapper.SwapProbe(self._spec, guard) if self.until == COLLECTED else None
-        self._watch.is_on = self.until != COLLECTED
+        self._watch.is_on = True
+        if self.until == COLLECTED:
+            self._swap = code_swap.CodeSwap(self._spec, guard.proof, self._watch)
 
     def on_fork(self, renew):
         """Have something called in each fork."""
         self._renewals.append(renew)
 
-    # ---- where to stop
+    # ---- the point
 
     def imports(self, places, found):
         """Look at a module that is about to be imported; return True in a fork that was made here."""
-        self._chance.look()
+        self._random.look()
         where = [places.mapped(place) or place for place in _locations(found)]
         is_projects = any(map(places.in_tree, where))
         if is_projects:
@@ -117,46 +113,59 @@ class TemplateServer:
         places = self._guard.places
         return places.relative(path) in self._gate if self._gate else places.in_tree(path)
 
-    # ---- serving
+    def gate(self):
+        """Return the files that candidates change after the point, by absolute paths without links."""
+        return {os.path.realpath(os.path.join(self._spec["root"], path)) for path in self._gate}
 
-    def stop(self, items=()):
-        """Serve; return in each fork, as the next template if it is to be one.
-
-        Args:
-            items: the tests that were collected, if that has been done.
-        """
+    def stop(self):
+        """Serve; return in each fork, as the next template if it is to be one."""
         if not self._gate:
             self._preimport()
-        swappable = {} if self.probe is None else self._examined(items)
-        forked = TemplateFork(self, self._serve(swappable))
-        forked.become()
-
-    def _examined(self, items):
-        found = self.probe.examine(items)
-        return dict(found, called_early=max(found["called_early"], self.recorded()))
+        order = self._serve()
+        try:
+            self._become(order)
+        except BaseException as error:
+            self._channel.write("error", where="serving", message=_described(error))
+            os._exit(70)
 
     def _preimport(self):
         for name in self._preimports:
             self._preimporting = name
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with contextlib.suppress(BaseException):  # it fails again where it is asked for
+                with contextlib.suppress(BaseException):  # it fails again at its own import
                     importlib.import_module(name)
         self._preimporting = ""
 
-    def _serve(self, swappable):
+    def _unfit(self):
+        """Return why no fork can be made here, one clause."""
+        found = self._complaint or self._loaded_early()
+        found = found or self._safety.complaint(self.until, self._watch.finding)
+        return found or (self._swap.examine() if self._swap is not None else "")
+
+    def _loaded_early(self):
+        """Return the finding that a module of the gate, or a function of one, was there before the guard."""
+        if self.until == COLLECTED:
+            return ""
+        files = self.gate()
+        modules = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+        loaded = [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
+        early = loaded[0] if loaded else code_swap.made_from(files)
+        return "it is imported before its turn: " + early if early else ""
+
+    # ---- serving
+
+    def _serve(self):
         """Obey orders; return the order in a fork."""
         self._watch.is_on = False
         self._guard.audit_before_forks()
         unfit = self._unfit()
-        self.cwd = os.getcwd()
-        self._chance.hold()
+        self._cwd = os.getcwd()
+        self._random.hold()
         gc.collect()
         gc.freeze()
         self._files = process_fork.regular_files()
-        self._link.say(
-            "ready", point=self.until, fit=not unfit, unfit=unfit, rss_bytes=_rss_bytes(), **swappable
-        )
+        self._link.say("ready", point=self.until, unfit=unfit, rss_bytes=_rss_bytes())
         while True:
             order, descriptors = self._link.receive()
             if order["op"] == "quit":
@@ -165,29 +174,13 @@ class TemplateServer:
             if taken is not None:
                 return taken
 
-    def _unfit(self):
-        loaded = "" if self.until == COLLECTED else self._loaded_early()
-        early = "it is imported before its turn: " + loaded if loaded else ""
-        return self._complaint or early or self._fitness.complaint(self.until, self._watch.finding)
-
-    def gate(self):
-        """Return the files that candidates change after the point, by absolute paths without links."""
-        return {os.path.realpath(os.path.join(self._spec["root"], path)) for path in self._gate}
-
-    def _loaded_early(self):
-        """Return one of the gate's modules, or a function of one, that was there before the guard."""
-        files = self.gate()
-        modules = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
-        loaded = [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
-        return loaded[0] if loaded else code_references.made_from(files)
-
     def _obey(self, order, descriptors, unfit):
         """Hand an order on to the fork that waits, and make the next one; return an order in a fork."""
         why, is_fork = unfit, False
         try:
             is_fork = not why and self._standby.hand_over(order, descriptors)
         except OSError as error:
-            why = "%s: %s" % (type(error).__name__, error)
+            why = _described(error)
         for number in descriptors:
             os.close(number)
         if why:
@@ -198,6 +191,8 @@ class TemplateServer:
                 is_fork = self._standby.fork()
         return self._awaited() if is_fork else None
 
+    # ---- in a fork
+
     def _awaited(self):
         """Wait for this fork's order, and return it; a fork that gets none, or cannot follow it, ends."""
         unready = self._come_apart()
@@ -205,62 +200,133 @@ class TemplateServer:
         if order["op"] == "quit":
             os._exit(0)
         self._standby.accept()
+        received_ns, number = time.perf_counter_ns(), order["order"]
         try:
-            why = unready or self._take(order, descriptors)
-        except (OSError, ValueError, KeyError) as error:
-            why = "%s: %s" % (type(error).__name__, error)
-        if why:
-            self._link.say("refused", order=order.get("order"), why=why)
+            spec = session.read_spec(order["spec"])
+            key = record_channel.take_secret(spec)
+        except Exception as error:
+            unready = _described(error)
+        if unready:
+            self._link.say("refused", order=number, why=unready)
             os._exit(0)
-        self._link.say("forked", order=order["order"], pid=os.getpid())
-        return dict(order, descriptors=descriptors)
+        self._link.say("forked", order=number, pid=os.getpid())
+        return dict(order, spec=spec, key=key, descriptors=descriptors, received_ns=received_ns)
 
     def _come_apart(self):
-        """Do ahead, while nobody waits for this fork, what is the same for every order; return what fails."""
+        """Do what is the same for every order, while the fork is not needed yet; return what fails."""
         try:
             process_fork.separate(self._files)
             importlib.invalidate_caches()
             linecache.clearcache()
-            self._chance.renew()
+            self._random.renew()
         except Exception as error:
-            return "%s: %s" % (type(error).__name__, error)
+            return _described(error)
         return ""
 
-    def _take(self, order, descriptors):
-        """Read the spec of an order, and say why it cannot be followed."""
-        order["received_ns"] = time.perf_counter_ns()
-        if len(descriptors) != (5 if order.get("until") else 4):
-            return "%d descriptors came" % len(descriptors)
-        if len(order["marker"]) != len(os.environ.get(process_fork.MARKER, order["marker"])):
-            return "the marker is of another length"
-        with open(order["spec"], "rb") as file:
-            spec = json.loads(file.read())
-        order["key"] = run_secret.take(spec)
-        order["spec"] = dict(spec, path=os.path.abspath(order["spec"]))
-        return order_compatibility.objection(self.until, self._spec, spec)
+    def _become(self, order):
+        """Become the process that an order asks for, or end."""
+        process_fork.detach(order["marker"], order.get("tag", 0))
+        stdout, stderr, records, go, *control = order["descriptors"]
+        if os.read(go, 1) != b"g":
+            os._exit(0)
+        os.close(go)
+        process_fork.die_with_parent(self._parent)
+        self._channel.seal_with(order["key"])
+        self._channel.adopt(records, self.until, keeps=bool(control))
+        self._reconnect(stdout, stderr)
+        if not control:  # else it never runs code of a candidate
+            confinement.confine_and_tell(order["spec"], self._channel, template=True)
+        os.chdir(self._cwd)  # by its name: something else may be mounted there now
+        self._renew(order, control)
+        self._channel.write("timing", name="start", ns=time.perf_counter_ns() - order["received_ns"])
 
-    # ---- in a fork
-
-    def reconnect(self, *pipes):
+    def _reconnect(self, *pipes):
         """Put pipes of the fork's own in the place of stdout and stderr."""
-        self._fitness.ours(*pipes)
+        self._safety.ours(*pipes)
         new = [(number, process_fork.identity(pipe)) for (number, _), pipe in zip(self._streams, pipes)]
         process_fork.connect([(number, old, pipe) for (number, old), pipe in zip(self._streams, pipes)])
         self._streams = new
 
-    def renew(self, order):
-        """Be the next template, or none, with the spec of an order."""
+    def _renew(self, order, control):
+        """Continue with the spec of an order, as the next template or as a check."""
         self._link.close()
         self._spec.clear()
         self._spec.update(order["spec"])
-        self.until = order.get("until") or ""
-        if self.until:
-            self._connect(order["descriptors"][4])
+        os.environ[session.SPEC_VARIABLE] = self._spec["path"]
+        swap, self.until = self._swap, order.get("until") or ""
+        if control:
+            # It looks through all objects. A check leaves them out of the collector's sight: pytest collects
+            # garbage at its end, which goes through all of them, and copies every page of theirs; that was
+            # two thirds of the CPU time of a short check.
+            gc.unfreeze()
+            self._connect(*control)
             self.watch(self._guard)
         else:
-            current_template.set_server(None)
+            session.set_template(None)
         for renew in self._renewals:
             renew()
+        if swap is not None:
+            self._apply(swap)
+
+    def _apply(self, swap):
+        try:
+            swap.apply()
+        except code_swap.SwapRefusal as error:
+            self._channel.write("unswappable", why=str(error))
+            os._exit(code_swap.UNSWAPPABLE_STATUS)
+
+
+class _StandbyFork:
+    """The fork that waits, from the template's side; in the fork itself, its line to the template."""
+
+    def __init__(self):
+        self._line = None
+
+    def hand_over(self, order, descriptors):
+        """Give an order to the fork that waits, to a new one if that was killed; return True in a new one.
+
+        Raises:
+            OSError: no fork takes it, or there is no room for one.
+        """
+        for _ in range(_TRIES):
+            if self._line is not None and self._line.pass_on(order, descriptors):
+                self._line.close()
+                return False
+            if self.fork():
+                return True
+        raise OSError("its forks are killed before they begin")
+
+    def fork(self):
+        """Fork; return True in the fork. Both have their end of a line between them.
+
+        Raises:
+            OSError: there is no room for another process.
+        """
+        self.dismiss()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            is_fork = process_fork.fork_twice() == 0
+            self._line = OrderSocket((theirs if is_fork else ours).detach())
+        return is_fork
+
+    def dismiss(self):
+        """Let the fork that waits end."""
+        if self._line is not None:
+            self._line.close()
+        self._line = None
+
+    def awaited(self):
+        """Return this fork's order, and the descriptors that came with it."""
+        return self._line.receive()
+
+    def accept(self):
+        """Say that the order was taken."""
+        self._line.accept()
+        self._line = None
+
+
+def _described(error):
+    return "%s: %s" % (type(error).__name__, error)
 
 
 def _locations(found):

@@ -8,19 +8,13 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-import types
 
 from ..paths.path_locations import PathLocations
-from ..process import current_template
-from . import bytecode_cache
+from ..session import template
 from .editable_installs import EditableInstalls, import_again
-from .source_loader import VerifiedSources
+from .source_loader import VerifiedSources, restrict_bytecode
 
 _INSTALLED = []
-
-#: A module that stands in `sys.modules` behind those that a template has looked at: what is imported later
-#: comes after it. To look at all of them in each fork means to copy the pages on which they lie.
-_AUDITED = "_codeflash_guest.audited"
 
 #: Loaders that can be made anew from a path alone.
 _PLAIN = (
@@ -48,9 +42,9 @@ def install(spec, channel):
 def _install(spec, channel):
     places = PathLocations(spec)
     guard = ImportGuard(spec, places, channel)
-    guard.allows_bytecode = bytecode_cache.restrict_bytecode(spec)
-    if current_template.server() is not None:
-        current_template.server().watch(guard)
+    guard.allows_bytecode = restrict_bytecode(spec)
+    if template() is not None:
+        template().watch(guard)
     sys.path[:] = [entry for entry in sys.path if entry != spec["guest"]] + [spec["guest"]]
     dropped = [] if guard.same_tree else EditableInstalls(places, channel).apply()
     sys.meta_path.insert(0, guard)
@@ -70,6 +64,7 @@ class ImportGuard:
         self.same_tree = os.path.realpath(places.root) in places.user_roots
         self._channel = channel
         self._told = set()
+        self._audited = frozenset()
 
     def stay_first(self):
         """Go back to the front when somebody else went there."""
@@ -80,7 +75,7 @@ class ImportGuard:
         """Find a module through the other finders and look at where it lies."""
         self.stay_first()
         spec = self._ask_others(name, path, target)
-        server = current_template.server()
+        server = template()
         if server is not None and spec is not None and server.imports(self.places, spec):
             # In a fork: the files have changed since.
             spec = self._ask_others(name, path, target)
@@ -152,26 +147,12 @@ class ImportGuard:
 
     def audit(self):
         """Record modules that came from the user's checkout past the guard (another hook was faster)."""
-        for name, module in _modules():
-            file = getattr(module, "__file__", None)
+        for name in [name for name in list(sys.modules) if name not in self._audited]:
+            file = getattr(sys.modules.get(name), "__file__", None)
             if self.places.mapped(file) is not None and not self.same_tree:
                 self._tell(name, file)
 
     def audit_before_forks(self):
-        """Do it now: forks need not look again at what is imported."""
+        """Do it now: to look at all modules in each fork would copy the memory in which they lie."""
         self.audit()
-        sys.modules.pop(_AUDITED, None)
-        sys.modules[_AUDITED] = types.ModuleType(_AUDITED)
-
-
-def _modules():
-    """Return (name, module) of all modules that were imported since a template has looked at them."""
-    found = []
-    try:
-        for name, module in reversed(sys.modules.items()):
-            if name == _AUDITED:
-                break
-            found.append((name, module))
-    except (RuntimeError, TypeError):  # another thread imports; somebody has a table of his own
-        return list(sys.modules.items())
-    return found
+        self._audited = frozenset(sys.modules)

@@ -7,9 +7,6 @@ so the module's own namespace stays as it is.
 
 import ast
 import builtins
-import copy
-
-from ..channel import record_channel
 
 #: Functions of "inner" targets by target number, filled while their modules are loaded for a replay.
 REGISTRY = {}
@@ -31,7 +28,7 @@ _COMPILERS = frozenset({"numba", "cython", "jax", "torch", "triton", "taichi", "
 _OUTER, _INNER = "__codeflash_outer__", "__codeflash_inner__"
 
 
-def wrapping(spec, channel, outer, inner):
+def wrapping(spec, outer, inner):
     """Return the instrumentation of a test run: `outer` and `inner` make wrappers.
 
     Args:
@@ -39,10 +36,10 @@ def wrapping(spec, channel, outer, inner):
     """
     setattr(builtins, _OUTER, outer)
     setattr(builtins, _INNER, inner)
-    return Instrumentation(spec, channel, {"outer": _OUTER, "inner": _INNER})
+    return Instrumentation(spec, {"outer": _OUTER, "inner": _INNER})
 
 
-def registering(spec, channel, calls):
+def registering(spec, calls):
     """Return what puts the functions that "inner" calls go to into `REGISTRY` while modules are loaded.
 
     It wraps nothing, and is None when there are no such calls: then every module is compiled as it is.
@@ -51,7 +48,7 @@ def registering(spec, channel, calls):
     if not inner:
         return None
     setattr(builtins, _INNER, _register)
-    return Instrumentation(spec, channel, {"inner": _INNER}, inner)
+    return Instrumentation(spec, {"inner": _INNER}, inner)
 
 
 def _register(target, module):  # noqa: ARG001 - the hooks' common signature
@@ -70,19 +67,12 @@ class Instrumentation:
         only: numbers of the targets that get hooks; None: all.
     """
 
-    def __init__(self, spec, channel, hooks, only=None):
+    def __init__(self, spec, hooks, only=None):
         self._hooks = hooks
-        self._channel = channel
         self._by_path = {}
         for number, target in enumerate(spec.get("targets", ())):
             if only is None or number in only:
                 self._by_path.setdefault(target["path"], []).append((number, target["qualname"].split(".")))
-
-    def quiet(self):
-        """Return the same, writing no records."""
-        other = copy.copy(self)
-        other._channel = record_channel.RecordBuffer()
-        return other
 
     def __call__(self, relative, data, path):
         targets = self._by_path.get(relative)
@@ -95,15 +85,10 @@ class Instrumentation:
 
     def _target(self, tree, imports, number, names):
         found = [node for node in definitions(tree, names) if not is_accessory(node, imports)]
-        if not found:
-            self._unwrapped(number, "no function of that name is defined in the module")
         return sum(self._definition(node, imports, number) for node in found) > 0
 
     def _definition(self, node, imports, number):
         via = via_of(node, imports)
-        if via not in ("outer", "inner"):
-            self._unwrapped(number, via)
-            return False
         hook = self._hooks.get(via)
         if hook is None:
             return False
@@ -111,9 +96,6 @@ class Instrumentation:
         call = _call(hook, number, place if via == "outer" else node)
         node.decorator_list.insert(0 if via == "outer" else len(node.decorator_list), call)
         return True
-
-    def _unwrapped(self, number, why):
-        self._channel.write("unwrapped", target=number, why=why)
 
 
 def _call(hook, number, place):
@@ -167,15 +149,14 @@ def is_accessory(node, imports):
 
 
 def via_of(node, imports):
-    """Return "outer", "inner", or a sentence why the function cannot be wrapped at all."""
+    """Return "outer" or "inner"; empty where the function cannot be wrapped at all."""
     names = [dotted(decorator, imports) for decorator in node.decorator_list]
-    for name in names:
-        if name.partition(".")[0] in _COMPILERS:
-            return "decorated with %s, which compiles the function" % name
-    return "outer" if all(map(is_known, names)) else "inner"
+    if any(name.partition(".")[0] in _COMPILERS for name in names):
+        return ""
+    return "outer" if all(map(_is_known, names)) else "inner"
 
 
-def is_known(name):
+def _is_known(name):
     """Say whether the decorator of a dotted name is one whose result we can wrap."""
     module, _, attribute = name.rpartition(".")
     return attribute in _KNOWN.get(module or "builtins", ())

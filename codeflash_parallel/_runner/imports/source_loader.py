@@ -1,10 +1,15 @@
-"""The loader of proven modules: compiled from source, always, and the digest of those bytes is recorded."""
+"""The loader of proven modules: always compiled from source, with a record of the digest of those bytes.
+
+Bytecode of other modules is written below the slot only: never into the user's tree or its environment.
+"""
 
 import ast
 import importlib.machinery
+import sys
 from hashlib import sha256
 
-from ..process import current_template
+from ..paths.path_locations import both_forms, under
+from ..session import on_fork
 
 
 class VerifiedSourceLoader(importlib.machinery.SourceFileLoader):
@@ -21,9 +26,9 @@ class VerifiedSourceLoader(importlib.machinery.SourceFileLoader):
 
     def get_code(self, fullname):
         """Compile the module."""
+        if self._proof.code_swap is not None:
+            return self._proof.code_swap.load(self, fullname)
         data = self.get_data(self.path)
-        if self._proof.probe is not None:
-            return self._proof.probe.load(self, fullname, data)
         self._proof.record(self.path, data, fullname)
         return self.compiled(data, self._proof.instrument)
 
@@ -33,13 +38,6 @@ class VerifiedSourceLoader(importlib.machinery.SourceFileLoader):
         if type(self._found).__name__ == "AssertionRewritingHook":
             tree = rewritten(tree or ast.parse(data, self.path), data, self.path, self._found.config)
         return self._compiler()(data if tree is None else tree, self.path)
-
-    def is_plain(self):
-        """Say whether source becomes code as the interpreter alone would have it."""
-        rewrites = type(self._found).__name__ == "AssertionRewritingHook"
-        code = getattr(self._compiler(), "__code__", None)
-        # Somebody may have put a compiler of his own into the interpreter's loaders.
-        return not rewrites and code is not None and code.co_filename.startswith("<frozen importlib")
 
     def _compiler(self):
         own = getattr(type(self._found), "source_to_code", None)
@@ -54,16 +52,16 @@ class VerifiedSources:
 
     Attributes:
         instrument: puts hooks into the targets' modules; None: they are compiled as they are.
-        probe: takes over the loading of proven modules on the way to `collected`; else None.
+        code_swap: takes over the loading of proven modules on the way to `collected`; else None.
     """
 
     def __init__(self, spec, places, channel):
         self._places = places
         self._channel = channel
         self._spec = spec
-        self.instrument = self.probe = None
+        self.instrument = self.code_swap = None
         self.renew()
-        current_template.on_fork(self.renew)
+        on_fork(self.renew)
 
     def renew(self):
         """Take the paths to be proven from the spec."""
@@ -96,3 +94,38 @@ def rewritten(tree, data, path, config):
     except (AttributeError, TypeError):
         return ast.parse(data, path)
     return tree
+
+
+def restrict_bytecode(spec):
+    """Let this process write bytecode, but only below the slot's root and beside our own modules.
+
+    The environment forbids bytecode altogether, which is what the interpreters that tests start get.
+    """
+    folders = [*both_forms(spec["root"]), *both_forms(spec["guest"])]
+
+    def allowed(path):
+        return any(under(str(path), folder) for folder in folders)
+
+    write = importlib.machinery.SourceFileLoader.set_data
+
+    def set_data(self, path, data, **how):
+        if allowed(path):
+            write(self, path, data, **how)
+
+    importlib.machinery.SourceFileLoader.set_data = set_data
+    sys.dont_write_bytecode = False
+    return allowed
+
+
+def restrict_rewriter(allowed):
+    """Do the same for pytest's assertion rewriter, which has a cache of its own."""
+    from _pytest.assertion import rewrite
+
+    write = getattr(rewrite, "_write_pyc", None)
+    make = getattr(rewrite, "try_makedirs", None)
+    if write is None or make is None:
+        # A pytest whose rewriter we do not know writes nothing.
+        sys.dont_write_bytecode = True
+        return
+    rewrite._write_pyc = lambda state, co, stat, pyc: allowed(pyc) and write(state, co, stat, pyc)
+    rewrite.try_makedirs = lambda folder: allowed(folder) and make(folder)

@@ -52,12 +52,12 @@ def children(value):
 
 
 def is_fields(value):
-    """Say whether a tuple looks like a record: each of its items has a place of its own."""
+    """Return whether a tuple looks like a record: each of its items has a place of its own."""
     return type(value) is tuple and len(value) <= _MAX_FIELDS
 
 
 def is_record(value):
-    """Say whether a dict looks like a record: a few texts as its keys."""
+    """Return whether a dict looks like a record: a few texts as its keys."""
     return len(value) <= _MAX_FIELDS and all(type(key) is str for key in value)
 
 
@@ -78,7 +78,7 @@ def _attributes(value):
 def _attribute(value, name):
     try:
         return object.__getattribute__(value, name)
-    except AttributeError:  # a slot that nobody has filled
+    except AttributeError:  # an empty slot
         return None
 
 
@@ -188,7 +188,7 @@ def _are_own_indexes(items):
 
 
 def _are_neighbours(rows):
-    """Tell lists of neighbours: every item of every row is the number of a row."""
+    """Return whether rows are lists of neighbours: each item of each row is the number of a row."""
     if not all(type(row) in (list, tuple, set) for row in rows):
         return None
     flat = [item for row in rows for item in row]
@@ -201,7 +201,7 @@ def _is_permutation(items):
 
 
 def _is_graph(value):
-    """Tell graphs: an item in a value of the dict, or the first field of an edge with a weight, is a key."""
+    """Return whether a dict is a graph: each item in its values (first field of a weighted edge) is a key."""
     if type(value) is not dict or not value:
         return None
     if not all(type(items) in (list, tuple, set, dict) for items in value.values()):
@@ -211,7 +211,7 @@ def _is_graph(value):
 
 
 def _is_absolute_path(value):
-    """Tell paths as the operating system gives them: code may well rely on that form."""
+    """Return whether a text is a path in the form of the operating system: code may rely on that form."""
     return value[:1] == "/" and os.path.normpath(value) == value if type(value) is str else None
 
 
@@ -277,7 +277,7 @@ def _summary_of(values, many, *, may_be_empty=False):
 
 
 def is_bounded(number):
-    """Say whether a number can be calculated with as a float: not infinite, NaN or a huge integer."""
+    """Return whether a number can be calculated with as a float: not infinite, NaN or a huge integer."""
     return -_LARGEST < number < _LARGEST
 
 
@@ -305,7 +305,7 @@ def _fields(values):
 
 
 def _are_signs(values):
-    """Say whether texts are signs that are looked for: quotes, separators."""
+    """Return whether texts are signs that are looked for: quotes, separators."""
     are_single = len(values) >= _SIGNS and all(type(v) is str and len(v) == 1 for v in values)
     return are_single and not all(map(str.isalnum, values))
 
@@ -457,7 +457,7 @@ def _memberships(tops):
 
 
 def _containments(tops):
-    """Yield whose innermost parts all occur in another argument, as the nodes of a graph's edges do."""
+    """Yield pairs of arguments: all innermost parts of one occur in the other (edges, nodes)."""
     parts = {path: _innermost(value, MAX_DEPTH) for path, value in tops.items() if type(value) in _NESTING}
     for one, left in parts.items():
         for other, right in parts.items():
@@ -466,7 +466,7 @@ def _containments(tops):
 
 
 def _indexes(found, sizes):
-    """Yield whose whole numbers stay below a number or length and reach half of it, as a graph's nodes do.
+    """Yield positions with whole numbers below a number or length that reach half of it (nodes of graphs).
 
     Items below the length of their own list are no nodes: tests have many such lists by chance.
     """

@@ -15,11 +15,10 @@ import random
 import time
 from functools import partial
 
-from ..imports import import_guard, instrumentation
 from ..paths import path_relocation
 from ..process import process_fork
 from ..process.call_limits import CALL_S, CallTimeout, awaited, limit_memory, limited, mortal
-from ..replay.replay_session import ReplaySession
+from ..replay.replay_session import open_session
 from ..values import argument_pickler, call_files
 from ..values.value_text import type_name
 from . import call_relations, input_shrinker
@@ -59,7 +58,7 @@ _RAISING = 0.25
 #: Said of inputs that break a relation and that the project's own code objects to
 #: (see `check.comparison.value_comparison`).
 OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
-#: Who runs into these ones says nothing about the input: another depth of calls, another machine.
+#: These say nothing about the input: they depend on the depth of calls and on the machine.
 _OF_THE_MACHINE = (RecursionError, MemoryError)
 _MEMORY_BYTES = 512 << 20
 #: Attempts that may end before their end, by an input that kills.
@@ -78,12 +77,7 @@ def run(spec, channel):
     """Write the derived inputs to a file, and one record for each of them and for each target."""
     if "shrink" in spec:
         return input_shrinker.run(spec, channel)
-    guard = import_guard.install(spec, channel)
-    call_files.install_places(spec)
-    calls = call_files.read_calls(spec["inputs"], spec["calls"])
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
-    session = ReplaySession(spec)
-    session.resolve(calls)
+    guard, session, calls = open_session(spec, channel, spec["inputs"], spec["calls"])
     limit_memory(_MEMORY_BYTES)
     numbers, room = itertools.count(spec["first"]), _ALL_BYTES
     with open(spec["derived"], "wb") as file:
@@ -299,7 +293,7 @@ class _Trial:
         return time.thread_time_ns() - started
 
     def _is_wanted(self, error, meta):
-        """Say whether there is room for one more input on which the target raises.
+        """Return whether there is room for one more input on which the target raises.
 
         What the project's own code objects to counts whatever relation it breaks, but for exceptions that
         tests have met: these say nothing about the relation. Of what it was not seen to raise, and does not
@@ -318,9 +312,9 @@ class _Trial:
         return self._raising[outside] <= _RAISING * self._wanted[outside]
 
     def _is_meant(self, error):
-        """Say whether an exception comes from a `raise` in the project's own code.
+        """Return whether an exception comes from a `raise` in the project's own code.
 
-        An assertion tells of a state that no caller should bring about: how it fails is nobody's contract.
+        An assertion is about a state that no caller should bring about: its failure is no contract.
         """
         if isinstance(error, AssertionError):
             return False

@@ -30,7 +30,7 @@ def parsed(function):
 def empties(function):
     """Return the names of which a function asks whether they are true, and attributes of its first parameter.
 
-    Whoever wrote that expects them to be empty now and then. Attributes are named as `.name`.
+    Such a name is expected to be empty at times. Attributes are named as `.name`.
     """
     tree, own = parsed(function) if isinstance(function, types.FunctionType) else (None, "")
     parts = [part for node in ast.walk(tree) for part in _truths(node)] if tree is not None else []
@@ -138,7 +138,7 @@ def attributes(value):
             full = "_%s%s" % (base.__name__.lstrip("_"), name) if is_private else name
             try:
                 found[full] = object.__getattribute__(value, full)
-            except AttributeError:  # nobody has filled it
+            except AttributeError:  # an empty slot
                 continue
     return found
 
@@ -215,7 +215,7 @@ def _is_same(one, other):
 
 #: Objects that are looked at, in one call and in all; a call that has more of them stays as it is.
 _MOST_PARTS, _MOST_IN_ALL = 1_000, 20_000
-#: Python 3.9 does not tell them: those whose classes are met most.
+#: Python 3.9 has no list of them: the modules whose classes are met most.
 _USUAL = ("abc", "collections", "datetime", "enum", "pathlib", "re", "typing")
 _STANDARD = getattr(sys, "stdlib_module_names", _USUAL)
 
@@ -284,7 +284,7 @@ def _fits(kinds):
 
 
 def _is_own(kind):
-    """Say whether a class is none of the standard library's."""
+    """Return whether a class is none of the standard library's."""
     top = str(kind.__module__).partition(".")[0]
     return bool(kind.__flags__ & _HEAP_TYPE) and top not in _STANDARD
 
@@ -311,7 +311,7 @@ def _parts(call):
 
 
 def _open(value):
-    """Return the attributes of an object that anybody may set, with their names."""
+    """Return the settable public attributes of an object, with their names."""
     return [(name, part) for name, part in attributes(value).items() if _is_open(type(value), name)]
 
 
@@ -326,7 +326,7 @@ def _is_object(value):
 
 
 def _is_within(holder, part):
-    """Say whether an object can be reached from another one, or so much can that it may be."""
+    """Return whether an object can be reached from another one, or so much can that it may be."""
     seen, left = set(), [part]
     while left:
         value = left.pop()

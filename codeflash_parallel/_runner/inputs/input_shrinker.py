@@ -6,9 +6,8 @@ stay as they are.
 
 import math
 
-from ..imports import import_guard, instrumentation
 from ..process.call_limits import limit_memory
-from ..replay.replay_session import ReplaySession
+from ..replay.replay_session import open_session
 from ..values import argument_pickler, call_files
 
 _MEMORY_BYTES = 512 << 20
@@ -22,12 +21,7 @@ _SMALL = 2 / 3
 
 def run(spec, channel):
     """Write smaller inputs to a file, and for each a "derived" record and what the call gives."""
-    proof = import_guard.install(spec, channel).proof
-    call_files.install_places(spec)
-    calls = call_files.read_calls(spec["base"], spec["calls"])
-    proof.instrument = instrumentation.registering(spec, channel, calls)
-    session = ReplaySession(spec)
-    session.resolve(calls)
+    _, session, calls = open_session(spec, channel, spec["base"], spec["calls"])
     limit_memory(_MEMORY_BYTES)
     with open(spec["derived"], "wb") as file:
         for call in calls:

@@ -61,7 +61,7 @@ class Mutator:
     Args:
         known: the relations of all observed calls.
         chance: source of everything drawn.
-        constants: numbers and texts of the code: who treats them in a way of their own is found by them.
+        constants: numbers and texts of the code: special cases for them are found by them.
 
     Attributes:
         is_made: whether objects in the last input are such as their classes may make.
@@ -287,7 +287,7 @@ class Mutator:
             for _ in range(1 if is_one else min(wanted - size, _MADE_ITEMS))
         ]
         more = (more * ((wanted - size) // len(more) + 1))[: wanted - size]
-        # Who looks at the beginning only is not found by what comes behind what counts.
+        # Code that looks at the beginning only is not found by new items behind the old ones.
         return rebuilt(type(value), more + parts if self._chance.random() < 0.5 else parts + more)
 
     def _item(self, path, kinds):
@@ -426,7 +426,7 @@ _WAYS = {
 
 
 def is_plain(value):
-    """Say whether a value is made of builtin containers and atoms (or is an array of numbers)."""
+    """Return whether a value is made of builtin containers and atoms (or is an array of numbers)."""
     kind = type(value)
     if kind in _ATOMS:
         return True
@@ -438,7 +438,7 @@ def is_plain(value):
 
 
 def _is_text(value):
-    """Say whether a value is a text of a class of the project's own (members of enumerations apart)."""
+    """Return whether a value is a text of a class of the project's own (members of enumerations apart)."""
     return isinstance(value, str) and type(value) is not str and not hasattr(type(value), "__members__")
 
 
@@ -453,7 +453,7 @@ def _of_kind(value, text):
 
 
 def _is_free(value):
-    """Say whether a value may stand in another call as well: it knows no other objects of its own."""
+    """Return whether a value may stand in another call as well: it knows no other objects of its own."""
     return isinstance(value, _CALLABLES) or is_plain(value)
 
 
@@ -467,7 +467,7 @@ def _is_array(value):
 
 
 def _share(args, kwargs):
-    """Say whether two arguments are one mutable object: a copy of one would not be the other."""
+    """Return whether two arguments are one mutable object: a copy of one would not be the other."""
     seen = [id(value) for value in (*args, *kwargs.values()) if type(value) in (list, dict, set)]
     return len(seen) != len(set(seen))
 

@@ -63,7 +63,7 @@ def run(spec, channel):
     guard = import_guard.install(spec, channel)
     call_files.install_places(spec)
     calls = call_files.read_calls(spec["inputs"])
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
     limit_memory(_MEMORY_BYTES)
     maker = _Maker(spec, {call.meta["i"]: call for call in calls})
     with open(spec["twins"], "wb") as file:
@@ -318,7 +318,7 @@ class _Change:
             value if self._level == number else self._value(value, (name,))
             for number, (name, value) in enumerate(arguments)
         ]
-        return tuple(changed[: len(args)]), dict(zip(kwargs, changed[len(args) :], strict=True))
+        return tuple(changed[: len(args)]), dict(zip(kwargs, changed[len(args) :]))
 
     def _value(self, value, path):
         kind = type(value)

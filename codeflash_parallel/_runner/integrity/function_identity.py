@@ -1,10 +1,32 @@
-"""What names stand for, and whether they still do: of code that nobody else has to change."""
+"""Names in modules and classes, and whether they still stand for the same functions and code."""
 
+import functools
+import gc
+import hashlib
+import json
+import signal
+import sys
+import threading
+import time
 import types
 
+#: Our own package, whatever it is called where it is installed.
+PACKAGE = __package__.partition(".")[0]
+#: Modules of the standard library by which the guest looks at results.
+_ASKED = (gc, hashlib, json, signal, sys, threading, time)
 _FUNCTION = types.FunctionType
+_CACHED = type(functools.lru_cache(len))
 _KINDS = frozenset(
-    {_FUNCTION, staticmethod, classmethod, property, type, types.MethodType, types.BuiltinFunctionType}
+    {
+        _FUNCTION,
+        staticmethod,
+        classmethod,
+        property,
+        type,
+        types.MethodType,
+        types.BuiltinFunctionType,
+        _CACHED,
+    }
 )
 
 
@@ -52,6 +74,20 @@ class FunctionIdentities:
             (n, key, _content(cell)) for cell, n, key, content in self.around if _content(cell) is not content
         ]
         return [("%s.%s" % (name, key), by) for name, key, by in (*renamed, *recoded, *inside)]
+
+
+def own_parts():
+    """Take the functions of the guest and of the modules that it asks; the project is not loaded yet."""
+    parts = FunctionIdentities()
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == PACKAGE:
+            parts.take(name, vars(module))
+            for key, value in list(vars(module).items()):
+                if isinstance(value, type) and value.__module__ == name:
+                    parts.take("%s.%s" % (name, key), vars(value))
+    for module in _ASKED:
+        parts.take(module.__name__, vars(module))
+    return parts
 
 
 def bare(function):

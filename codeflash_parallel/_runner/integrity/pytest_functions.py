@@ -1,7 +1,7 @@
-"""What the test runner is made of, and what of it is no longer as it was before the project's code came.
+"""Find functions of the test runner that code of the project has replaced.
 
-Who replaces a function of the runner can let tests fail that we made up and others pass. What is replaced is
-told, by name and by what has taken its place: a project's own plugins may do so, the same ones for everybody.
+Code that replaces one can let canaries fail and other tests pass. Each replacement is recorded, by the name
+and by what has taken its place: plugins of the project may do so, the same ones for every candidate.
 PYTEST_DONT_REWRITE
 """
 
@@ -12,13 +12,11 @@ import types
 
 import pytest
 
-from ..process import current_template
-from .function_identity import FunctionIdentities, bare, functions
+from ..session import on_fork
+from .function_identity import PACKAGE, FunctionIdentities, bare, functions
 
-#: Our own package, whatever it is called where it is installed.
-_PACKAGE = __package__.partition(".")[0]
 #: Packages whose modules are the runner: ours is a part of it.
-_PACKAGES = ("_pytest", "pytest", "pluggy", "unittest", _PACKAGE)
+_PACKAGES = ("_pytest", "pytest", "pluggy", "unittest", PACKAGE)
 #: What every test goes through: looked at around each one. Modules, and names of classes in them.
 _CENTRAL = {
     "_pytest.runner": ("", "CallInfo", "SetupState"),
@@ -57,7 +55,7 @@ class PytestIntegrity:
         self._replaced = set()
         self._parts.take(builtins.__name__, vars(builtins))
         self._take_modules()
-        current_template.on_fork(self._replaced.clear)
+        on_fork(self._replaced.clear)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config):
@@ -193,7 +191,7 @@ class PytestIntegrity:
 
 
 def _is_ours(name):
-    return name.partition(".")[0] == _PACKAGE
+    return name.partition(".")[0] == PACKAGE
 
 
 def _is_installed(function, places):

@@ -1,7 +1,7 @@
-"""State and limits of this process: forks, audit hook, limits of one call, random state, started
-subprocesses, the current template server.
+"""State and limits of this process: forks, audit events, limits of one call, random state, started
+subprocesses.
 
-Offers: process_fork.fork_twice, audit_hook.listen, call_limits.limited, random_state.RandomState,
-subprocess_watch.SubprocessWatch, current_template.server.
+Offers: process_fork.fork_twice and RandomState, process_watch.listen and SubprocessWatch,
+call_limits.limited.
 Imports: _runner.paths.
 """

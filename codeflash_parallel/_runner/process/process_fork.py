@@ -1,16 +1,18 @@
-"""Fork a check off a template, and make the fork what a process of its own would be.
+"""Fork a check off a template, and make the fork like a new process.
 
 A check is forked twice: the middle process exits at once, so that the check becomes a child of the launcher.
-What a fork shares with its parent beyond memory are *open file descriptions* (offsets, and the content of
-files that have no name): each regular file gets a description of its own.
+Beyond memory a fork shares *open file descriptions* with its parent (offsets, and the content of files that
+have no name): each regular file gets a description of its own.
 """
 
 import ctypes
 import fcntl
 import os
+import random
 import resource
 import signal
 import stat
+import sys
 
 _PR_SET_PDEATHSIG = 1
 #: The name of a job's marker in the environment.
@@ -63,7 +65,7 @@ def _is_check(writing):
     return False
 
 
-# ---- what the process is called
+# ---- session and marker
 
 
 def detach(marker, tag):
@@ -82,7 +84,8 @@ def _overwrite_marker(marker):
         block = file.read()
     key = MARKER.encode() + b"="
     at = 0 if block.startswith(key) else block.find(b"\0" + key) + 1
-    if not block[at:].startswith(key):
+    end = block.find(b"\0", at)
+    if not block[at:].startswith(key) or end - at != len(key + marker):
         return
     ctypes.memmove(_environment_start() + at + len(key), marker, len(marker))
 
@@ -229,3 +232,40 @@ def _reopen(group, source):
     for number in group:
         os.dup2(new, number, inheritable=os.get_inheritable(number))
     os.close(new)
+
+
+# ---- random states
+
+
+class RandomState:
+    """Random states of the template: as the system gave them, or as the project has set them."""
+
+    def __init__(self):
+        self._initial = self._held = random.getstate()
+        self._numpy = None
+
+    def look(self):
+        """Note the state of numpy's generator as soon as there is one, before anything can have seeded it."""
+        if self._numpy is None:
+            generator = _numpy_generator()
+            self._numpy = None if generator is None else _state(generator)
+
+    def hold(self):
+        """Keep the state of `random`: the interpreter seeds it anew in every fork."""
+        self._held = random.getstate()
+
+    def renew(self):
+        """Restore a state that was set, and seed anew what was not touched."""
+        if self._held != self._initial:
+            random.setstate(self._held)
+        generator = _numpy_generator()
+        if generator is not None and _state(generator) == self._numpy:
+            generator.seed()
+
+
+def _numpy_generator():
+    return getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+
+
+def _state(generator):
+    return [getattr(part, "tolist", lambda part=part: part)() for part in generator.get_state()]

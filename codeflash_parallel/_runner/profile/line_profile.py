@@ -36,7 +36,7 @@ def run(spec, channel):
     session = ReplaySession(spec)
     calls = call_files.read_calls(spec["inputs"], spec.get("calls"))
     calls = evenly_spread(calls, spec.get("max_calls", _MAX_CALLS))
-    guard.proof.instrument = instrumentation.registering(spec, channel, calls)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
     tracer = _tracer(spec.get("tracer"), functions)
@@ -55,7 +55,7 @@ def evenly_spread(calls, most):
 
 
 def _resolves(session, call, channel):
-    """Say whether a call can be made; this also imports the modules that hold the functions."""
+    """Return whether a call can be made; this also imports the modules that hold the functions."""
     try:
         session.prepare(call)
     except TargetNotFound as error:
@@ -80,7 +80,7 @@ def _profile_calls(session, calls, tracer, end):
 def find_functions(spec):
     """Return all living functions that the definitions of targets and helpers have become.
 
-    Decorators may hide a function anywhere; the collector knows them all, but those that somebody froze.
+    Decorators may hide a function anywhere; the collector knows them all, but frozen ones.
     """
     gc.unfreeze()
     places = {}

@@ -11,11 +11,9 @@ import sys
 import threading
 import time
 
-from .. import session
 from ..channel import record_channel
-from ..imports import bytecode_cache, import_guard
-from ..process import current_template
-from ..session import RunnerFailure
+from ..imports import import_guard, source_loader
+from ..session import RunnerFailure, on_fork, read_spec, template
 
 #: Exit status of pytest when it failed by itself (``ExitCode.INTERNAL_ERROR``).
 _INTERNAL_ERROR = 3
@@ -42,7 +40,7 @@ def run(spec, channel, runtestloop=None):
         from ..integrity import pytest_functions
         from . import session_overrides, session_plugin
 
-        bytecode_cache.restrict_rewriter(guard.allows_bytecode)
+        source_loader.restrict_rewriter(guard.allows_bytecode)
         known = pytest_functions.PytestIntegrity(guard.places, channel)
 
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
@@ -60,7 +58,7 @@ def run(spec, channel, runtestloop=None):
 def _nothing_is_garbage():
     """Look for no garbage among what is imported here, now or later: it stays to the end.
 
-    pytest looks through everything five times when it ends. Whoever asks the collector has to thaw first:
+    pytest looks through everything five times when it ends. Users of the collector have to thaw first:
     what a `.pth` file has made is frozen as well.
     """
     is_on = gc.isenabled()
@@ -77,7 +75,7 @@ class TargetRecording:
     def __init__(self, spec, channel, guard):
         self._spec, self._channel, self._guard = spec, channel, guard
         self._recorder = None
-        current_template.on_fork(self.start)
+        on_fork(self.start)
         self.start()
 
     def start(self):
@@ -85,7 +83,7 @@ class TargetRecording:
 
         A template leaves it to its forks, unless they begin after that import, and only loads what they need.
         """
-        server, watched = current_template.server(), self._spec.get("wrap", "none") != "none"
+        server, watched = template(), self._spec.get("wrap", "none") != "none"
         if self._recorder is not None or not self._spec.get("targets") or not (watched or server):
             return
         from ..capture import function_wrappers
@@ -96,11 +94,8 @@ class TargetRecording:
             self._recorder = function_wrappers.install(
                 self._spec, self._channel, self._guard, timing_windows.CallAnnouncer
             )
-        elif server is None:
+        elif server is None or (server.until == "collected" and watched):
             self._recorder = function_wrappers.install(self._spec, self._channel, self._guard)
-        elif server.until == "collected" and watched:
-            self._recorder = function_wrappers.install(self._spec, self._channel, self._guard)
-            server.recorded = self._recorder.calls
 
     def set_test(self, test):
         """Attribute the calls from now on to a test."""
@@ -132,9 +127,9 @@ def _watches(spec, channel, guard):
         return [stack_sampler.StackSampler(spec, channel)]
     if not spec.get("watch"):
         return []
-    from ..process import subprocess_watch
+    from ..process import process_watch
 
-    return [subprocess_watch.SubprocessWatch(channel, guard.places)]
+    return [process_watch.SubprocessWatch(channel, guard.places)]
 
 
 def _import_pytest(channel):
@@ -178,7 +173,7 @@ def prepare(path, canaries):
     Args:
         canaries: of this run; the controller has removed the file that they were in.
     """
-    spec = dict(session.read_spec(path), canaries=canaries)
+    spec = dict(read_spec(path), canaries=canaries)
     channel = record_channel.RecordBuffer()
     guard = import_guard.install(spec, channel)
     _PREPARED.append((spec, channel, guard, TargetRecording(spec, channel, guard)))
@@ -188,12 +183,11 @@ def pytest_addoption(pluginmanager):
     """Register the hooks of a prepared worker."""
     if not _PREPARED:
         return
-    from ..imports import bytecode_cache
     from ..integrity import pytest_functions
     from . import session_plugin
 
     spec, channel, guard, recording = _PREPARED[0]
-    bytecode_cache.restrict_rewriter(guard.allows_bytecode)
+    source_loader.restrict_rewriter(guard.allows_bytecode)
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, in_worker=True)
     pluginmanager.register(plugin, "codeflash-guest")
     pluginmanager.register(pytest_functions.PytestIntegrity(guard.places, channel), "codeflash-runner")

@@ -12,11 +12,11 @@ import os
 
 import pytest
 
-from ..process import current_template
+from ..session import on_fork, template
 
 #: Options that are switched off; each group with its reason.
 _OFF = (
-    # Stopping, asking and listing: every test runs, whatever the others did, and nobody is there to answer.
+    # Stopping, asking and listing: every test runs, whatever the others did, and no user is there to answer.
     *(
         "usepdb",
         "trace",
@@ -117,14 +117,14 @@ def without_writers(args):
 class OutputSuppression:
     """Ends a session without what is meant for people and for the next session.
 
-    Nobody is asked for the summary, for which hypothesis imports nearly all of itself, and nothing is noted
+    No plugin is asked for the summary, for which hypothesis imports nearly all of itself; nothing is noted
     in pytest's cache: its folder is the slot's, which is emptied at once. A fork writes no progress either:
-    should it die, its check is made again in a process of its own, whose last words are kept.
+    should it die, its check is made again in a process of its own, whose output is kept.
     """
 
     def __init__(self):
         self._config = None
-        current_template.on_fork(self._write_nothing)
+        on_fork(self._write_nothing)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
@@ -134,16 +134,16 @@ class OutputSuppression:
     def _write_nothing(self):
         from _pytest.terminal import TerminalReporter
 
-        if self._config is None or current_template.server() is not None:
+        if self._config is None or template() is not None:
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        # A reporter of somebody else's may do more than write.
+        # Another plugin's reporter may do more than write.
         if type(reporter) is TerminalReporter:
             _hush(reporter, self._config)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session):
-        """Have nobody asked while the session ends."""
+        """Leave out summary and cache while the session ends."""
         hook = session.config.hook
         asked, hook.pytest_terminal_summary = hook.pytest_terminal_summary, _Nobody()
         cache = getattr(session.config, "cache", None)

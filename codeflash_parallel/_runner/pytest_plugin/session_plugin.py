@@ -13,7 +13,7 @@ import pytest
 
 from .. import session
 from ..integrity import canary_tests
-from ..process import current_template
+from ..session import on_fork, template
 from . import session_overrides
 
 
@@ -34,7 +34,7 @@ class SessionPlugin:
         self._deselected = 0
         self._calls = 0
         self._started = time.perf_counter_ns()
-        current_template.on_fork(self._renew)
+        on_fork(self._renew)
 
     def _renew(self):
         """Follow the spec of a fork."""
@@ -51,7 +51,7 @@ class SessionPlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config, args):
-        """Neutralise before any plugin looks at the options, and tell when a conftest cannot be imported."""
+        """Neutralise options before a plugin reads them, and report a conftest that cannot be imported."""
         self._guard.stay_first()
         self._plugins = early_config.pluginmanager
         self.say_hello()
@@ -64,7 +64,7 @@ class SessionPlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_cmdline_parse(self):
-        """Tell why the command line was refused: pytest says so on stderr only."""
+        """Report why the command line was refused: pytest writes that to stderr only."""
         outcome = yield
         if outcome.excinfo is not None and issubclass(outcome.excinfo[0], pytest.UsageError):
             self._channel.write("internal", message=shortened(str(outcome.excinfo[1])))
@@ -118,12 +118,12 @@ class SessionPlugin:
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
         ids = [self._id(item.nodeid) for item in items]
-        while current_template.server() is not None:
+        while template() is not None:
             # What the point waits for will not come any more before a test asks for it.
-            server = current_template.server()
+            server = template()
             if server.until == "collected":
                 session_overrides.settle(items, server.gate())
-            server.stop(items)
+            server.stop()
         kept = self._wanted(items, ids)
         self._deselected = len(items) - len(kept)
         self._canaries.put_between(kept, self._id)
@@ -177,10 +177,10 @@ class SessionPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
-        """Hand the session to whoever wants to run its items otherwise."""
-        while current_template.server() is not None:
+        """Hand the session to `runtestloop` if there is one."""
+        while template() is not None:
             # A plugin has collected in a way of its own; a template runs no tests.
-            current_template.server().stop(session.items)
+            template().stop()
         if self._runtestloop is None:
             return None
         self._runtestloop(session)

@@ -29,18 +29,18 @@ from ..values.type_handlers import REFUSE, Spent
 from ..values.value_digests import Walk, digest_of, digest_raise, digest_return
 from ..values.value_text import type_name
 
-#: Results of these types can be changed by whoever gets them.
+#: Results of these types can be changed by the caller.
 _CHANGEABLE = (list, dict, set, bytearray)
 #: Larger containers are not kept alive for the sake of telling, nor more of them than these.
 _MOST_PARTS, _MOST_KEPT = 1_000, 20_000
 #: A global of more parts is not looked at.
 _MOST_NODES = 20_000
-#: Names of a module's globals that are its own business, or nobody's.
+#: Private names of a module's globals begin with this.
 _PRIVATE = "_"
 
 
 class GlobalEffects:
-    """Tells what each call has left behind in random sources and in earlier results."""
+    """Traces of each call in random sources and in earlier results."""
 
     def __init__(self):
         self._owners = {}
@@ -48,7 +48,7 @@ class GlobalEffects:
     def of(self, index, value):
         """Return the traces of a call that gave a value, by name.
 
-        To draw a number tells the state of a generator: each call begins with a seed of its own.
+        A drawn number shows the state of a generator: each call begins with a seed of its own.
         """
         traces = {"random": "%08x" % random.getrandbits(32)}
         numpy_random = sys.modules.get("numpy.random")
@@ -132,7 +132,7 @@ def _is_data(value):
     return not (callable(value) or isinstance(value, types.ModuleType) or hasattr(kind, "__get__"))
 
 
-#: What was printed is kept up to here, in bytes; then its digest goes on.
+#: What was printed is kept up to here, in bytes; then it is only digested.
 _CHUNK = 1 << 16
 
 
@@ -146,7 +146,7 @@ class ProcessEffects:
     def __init__(self, project):
         self._project, self._sink = project, _Sink()
         before = sys.stdout
-        # As it was in all other ways: who asks for its number writes past it.
+        # As it was in all other ways; writes to its descriptor bypass it.
         # What is written comes at once, in the thread that writes it.
         encoding = getattr(before, "encoding", None) or "utf-8"
         errors = getattr(before, "errors", None)
@@ -173,7 +173,7 @@ class ProcessEffects:
     def _printed(self):
         try:
             self._stream.flush()
-        except ValueError:  # somebody has closed it: so it stays for all calls
+        except ValueError:  # a call has closed it: it stays closed for all calls
             return "closed"
         return self._sink.taken()
 
@@ -232,7 +232,7 @@ class _Sink(io.RawIOBase):
             self._is_empty = False
             self._pending += data
             if len(self._pending) > _CHUNK:
-                # No path goes over the end of a line; the digest does not tell how much was written at once.
+                # No path goes over the end of a line; the digest is the same however much is written at once.
                 self._take(self._pending.rfind(b"\n") + 1 or len(self._pending))
         return len(data)
 
@@ -252,7 +252,7 @@ class _Sink(io.RawIOBase):
 _KEPT_NS = 150_000_000
 #: Threads that calls have left behind get so many seconds to end.
 _PATIENCE_S = 0.25
-#: Who is seen idle so often, one time after the other, is so.
+#: Threads that are seen idle so often, one time after the other, are idle.
 _OFTEN = 5
 _FIXED = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
@@ -290,7 +290,7 @@ class ResultStability:
 
     def spoiled(self):
         """Return the numbers of the calls of which the result, or an argument, is not what it was."""
-        gc.collect()  # whoever waits for it
+        gc.collect()  # finalizers and weak references run now
         return [kept[0] for kept in self._kept if not _is_same(*kept[1:])]
 
     def left(self):
@@ -309,7 +309,7 @@ class ResultStability:
         return [stack for thread, stack in _stacks().items() if thread not in self._threads]
 
     def _busy(self):
-        """Say whether one of them does something; those of a pool wait for work."""
+        """Return whether one of them does something; those of a pool wait for work."""
         return not all(map(_is_idle, self._new()))
 
 
@@ -338,7 +338,7 @@ def _stacks():
 def _dumped():
     try:
         descriptor = os.memfd_create("stacks")
-    except OSError:  # whoever has used up the descriptors is told so by his own calls
+    except OSError:  # no descriptor is left: the calls themselves fail, too
         return ""
     try:
         faulthandler.dump_traceback(descriptor, all_threads=True)
@@ -348,7 +348,7 @@ def _dumped():
 
 
 def _is_idle(stack):
-    """Say whether a thread waits for work in one of the standard library's pools."""
+    """Return whether a thread waits for work in one of the standard library's pools."""
     executors, pools = map(sys.modules.get, ("concurrent.futures.thread", "multiprocessing.pool"))
     if stack and stack[0][0] == getattr(executors, "__file__", None):
         return stack[0][2] == "_worker" and ".get" in linecache.getline(*stack[0][:2])
@@ -357,7 +357,7 @@ def _is_idle(stack):
 
 
 def _waits(file, line, name):
-    """Say whether a loop of a pool waits."""
+    """Return whether a loop of a pool waits."""
     if name in _GETTING:
         return linecache.getline(file, line).strip() == "task = get()"
     return name in _WATCHING
@@ -401,7 +401,7 @@ class ScratchArguments:
         """Return digests of each of them and, under an empty name, of all the rest; or nothing.
 
         A digest begins with ``=`` where the call has left the argument as it was, with ``#`` where it has
-        changed its length, else with ``~``, or with ``.`` where there is but one item. `at` tells whether the
+        changed its length, else with ``~``, or with ``.`` where there is but one item. `at` says whether the
         result is a place in what was rearranged (``yes``, or ``no``: something else was done).
         """
         try:
@@ -453,7 +453,7 @@ class _Parts:
         self.shape = repr(shape)
 
     def is_like(self, other):
-        """Say whether it holds the same as another one, of the same or equal plain items."""
+        """Return whether it holds the same as another one, of the same or equal plain items."""
         pairs = zip(self.leaves, other.leaves)
         return self.shape == other.shape and all(a is b or _is_equal(a, b) for a, b in pairs)
 
@@ -491,7 +491,7 @@ def _is_array(value):
 
 
 def _is_space(value):
-    """Tell a list of items of one kind, or an array; a list of several kinds is a record."""
+    """Return whether it is a list of items of one kind, or an array; a list of several kinds is a record."""
     if type(value) is not list:
         return _is_array(value)
     kinds = {"number" if kind in _NUMBERS else kind for kind in map(type, value)} - {type(None)}
@@ -499,7 +499,7 @@ def _is_space(value):
 
 
 def _place(outcome, before, after):
-    """Say whether a result is a place in the argument, or several, and all was only rearranged.
+    """Return whether a result is a place in the argument, or several, and all was only rearranged.
 
     Where it was sorted that says nothing: many a function begins with it.
     """

@@ -5,18 +5,20 @@ import json
 import random
 import sys
 import time
+from functools import partial
 
 from ..imports import import_guard, instrumentation
-from ..integrity.runner_functions import own_parts
-from ..process import current_template
+from ..integrity.function_identity import own_parts
 from ..process.call_limits import CallTimeout, limited
+from ..session import template
 from ..values import call_files, object_reduction
 from ..values.value_digests import (
     digest_arguments,
     digest_raise,
     digest_return,
-    measure_raise,
-    measure_return,
+    measured,
+    observe_raise,
+    observe_return,
 )
 from ..values.value_text import render_arguments
 from . import call_effects
@@ -52,7 +54,7 @@ def run(spec, channel):
     object_reduction.count_anew()
     for call in _derived(spec):
         if session.is_slow:
-            break  # whoever hangs need not hang twice
+            break  # one call without an end is enough
         session.replay(call, channel, texts)
     session.look_again(channel)
     _tell_replaced(own, channel)
@@ -81,28 +83,42 @@ def _derived(spec):
 def _calls(spec, session, proof, channel):
     """Read the calls and import what they go to; a template reads them all, and stops here at the latest."""
     started, path = time.perf_counter_ns(), spec["inputs"]
-    server = current_template.server()
+    server = template()
     calls = call_files.read_calls(path, spec.get("calls") if server is None else None)
-    proof.instrument = instrumentation.registering(spec, channel, calls)
+    proof.instrument = instrumentation.registering(spec, calls)
     session.resolve(calls)
-    while current_template.server() is not None:
-        current_template.server().stop()
+    while template() is not None:
+        template().stop()
     if server is not None:
         started = time.perf_counter_ns()
-        calls = _wanted(spec, calls, path)
+        wanted = spec.get("calls")
+        if spec["inputs"] != path:
+            calls = call_files.read_calls(spec["inputs"], wanted)
+        elif wanted is not None:
+            numbers = frozenset(wanted)
+            calls = [call for call in calls if call.meta["i"] in numbers]
         session.resolve(calls)
     channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
     return call_files.completed(calls, spec["inputs"])
 
 
-def _wanted(spec, calls, path):
-    """Return the calls that a fork is to replay."""
-    if spec["inputs"] != path:
-        return call_files.read_calls(spec["inputs"], spec.get("calls"))
-    if spec.get("calls") is None:
-        return calls
-    wanted = frozenset(spec["calls"])
-    return [call for call in calls if call.meta["i"] in wanted]
+def open_session(spec, channel, path, wanted=None):
+    """Guard the imports of this process, read calls and import what they go to.
+
+    Args:
+        path: of the file of calls.
+        wanted: numbers of the calls; None: all.
+
+    Returns:
+        The guard, the session and the calls.
+    """
+    guard = import_guard.install(spec, channel)
+    call_files.install_places(spec)
+    calls = call_files.read_calls(path, wanted)
+    guard.proof.instrument = instrumentation.registering(spec, calls)
+    session = ReplaySession(spec)
+    session.resolve(calls)
+    return guard, session, calls
 
 
 class ReplaySession:
@@ -157,10 +173,12 @@ class ReplaySession:
         def returned(*seen):
             told = space.told(*seen)  # before the iterators are read
             plain = self._plain(seen[0]) if self._spec.get("judged") else {}
-            fields = dict(measure_return(*seen), space=told, **plain)
+            fields = dict(measured(observe_return, *seen), space=told, **plain)
             return dict(fields, arguments=digest_arguments(*seen[1:])) if plain else fields
 
-        fields.update(self._observed(function, args, kwargs, meta, returned, measure_raise))
+        fields.update(
+            self._observed(function, args, kwargs, meta, returned, partial(measured, observe_raise))
+        )
         left = render_arguments(args, kwargs)
         fields["left"] = "" if left == fields["args"] else left
         why = fields.pop("unencodable", "")

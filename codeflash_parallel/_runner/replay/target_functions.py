@@ -204,7 +204,7 @@ def _returning(generator, box):
 
 @functools.lru_cache(maxsize=None)
 def laziness(cls):
-    """Tell how results of a type are forced: a word, empty for the usual ones."""
+    """Return how results of a type are forced: a word, empty for the usual ones."""
     for base, word in _WORDS:
         if base in cls.__mro__:
             return word

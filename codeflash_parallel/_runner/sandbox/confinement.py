@@ -32,6 +32,7 @@ its private folder, the guest's modules and the inputs that its spec names. A li
 Raises `ConfinementError`, never anything else: whoever sees it ends without running the project's code.
 """
 
+import contextlib
 import os
 import resource
 import sys
@@ -77,13 +78,9 @@ def confine(spec, *, template=False):
         ConfinementError: it cannot be done.
     """
     limit((spec.get("isolation") or {}).get("limits", {}))
-    policy = policy_of(spec)
-    if policy is None:
-        return
-    try:
-        _confine(spec, policy, template)
-    except (OSError, AttributeError) as error:
-        raise ConfinementError("%s is refused: %s" % (policy["level"], error)) from error
+    with _refusals(policy_of(spec)) as policy:
+        if policy is not None:
+            _confine(spec, policy, template)
 
 
 def confine_and_tell(spec, channel, *, template=False):
@@ -104,11 +101,15 @@ def confine_template(spec):
     Raises:
         ConfinementError: it cannot be done.
     """
-    policy = policy_of(spec)
-    if policy is None:
-        return
+    with _refusals(policy_of(spec)) as policy:
+        if policy is not None:
+            _confine_template(spec, policy)
+
+
+@contextlib.contextmanager
+def _refusals(policy):
     try:
-        _confine_template(spec, policy)
+        yield policy
     except (OSError, AttributeError) as error:
         raise ConfinementError("%s is refused: %s" % (policy["level"], error)) from error
 
@@ -134,7 +135,7 @@ def _confine(spec, policy, template):
     cwd = os.getcwd()
     if policy["level"] == SANDBOX:
         _enter_namespaces(spec, policy, template)
-        namespaces.fork_inside(os.getppid())
+        namespaces.fork_inside()
         mount_view.fresh_proc()
         # Exact in a user namespace only: elsewhere it counts all processes of the user.
         _lower(resource.RLIMIT_NPROC, policy["limits"].get("processes", 0))
@@ -191,7 +192,7 @@ def _restrict(spec, policy, template):
     if policy["level"] == SANDBOX:
         namespaces.give_up_capabilities()
     syscalls.no_new_privileges()
-    if not landlock.abi():
+    if not syscalls.landlock_abi():
         if policy["level"] == LANDLOCK:
             raise OSError("this kernel has no Landlock")
         return

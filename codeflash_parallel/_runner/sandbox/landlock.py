@@ -28,11 +28,6 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "s
 _GONE = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
 
-def abi():
-    """Return the version of Landlock here; 0: there is none."""
-    return syscalls.landlock_abi()
-
-
 def writes(version):
     """Return all rights of writing that a version of Landlock can deny."""
     refer = _REFER if version >= _HAS_REFER else 0
@@ -51,7 +46,7 @@ def restrict(writable, readable=None, *, network=True):
     Raises:
         Refused: there is no Landlock here.
     """
-    version = abi()
+    version = syscalls.landlock_abi()
     changing = writes(version)
     reading = 0 if readable is None else _READS
     net = _BIND_TCP | _CONNECT_TCP if version >= _HAS_NET and not network else 0

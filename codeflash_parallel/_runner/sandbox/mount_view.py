@@ -5,6 +5,7 @@ process. Covering a folder that holds something needed works in two steps: a cop
 taken before, and put back, at the same path, into the empty folder that covers them.
 """
 
+import contextlib
 import os
 
 from . import syscalls
@@ -140,17 +141,14 @@ def _devices(nodes):
 
 
 def fresh_proc():
-    """Mount a /proc of this process's own process namespace; return why it cannot be, or nothing.
+    """Mount a /proc of this process's own process namespace, if that can be.
 
     Where a container has covered parts of its /proc, the kernel allows no other one. The old one then stays:
     it names processes outside, which cannot be reached all the same.
     """
     flags = _FLAGS | syscalls.MS_NOEXEC | (0 if os.geteuid() else syscalls.MS_RDONLY)
-    try:
+    with contextlib.suppress(OSError):
         syscalls.mount("proc", "/proc", "proc", flags)
-    except OSError as error:
-        return str(error)
-    return ""
 
 
 def _below(path, folder):

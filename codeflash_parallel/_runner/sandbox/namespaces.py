@@ -61,16 +61,15 @@ def leave(flags):
         with open("/proc/self/" + name, "w") as file:
             file.write(text)
     if flags & syscalls.CLONE_NEWNET:
-        raise_loopback()
+        _raise_loopback()
 
 
-def raise_loopback():
-    """Let this network namespace reach itself, and nobody else."""
-    number = syscalls.any_socket()  # to import Python's own takes longer than all else here
-    try:
-        fcntl.ioctl(number, _LOOPBACK_UP, struct.pack("16sh14x", b"lo", _IFF_UP))
-    finally:
-        os.close(number)
+def _raise_loopback():
+    """Let this network namespace reach itself, and nothing else."""
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _LOOPBACK_UP, struct.pack("16sh14x", b"lo", _IFF_UP))
 
 
 def give_up_capabilities(*, template=False):
@@ -79,19 +78,17 @@ def give_up_capabilities(*, template=False):
     syscalls.keep_capabilities(of_root if os.geteuid() == 0 else ())
 
 
-def fork_inside(launcher=0):
-    """Go on as process 2 of a new process namespace, which `leave` has asked for.
+def fork_inside():
+    """Continue as process 2 of a new process namespace, which `leave` has asked for.
 
-    Returns in that process only. The one that called becomes the waiter, and ends as the guest ends.
-
-    Args:
-        launcher: with which everybody is to end; 0: not known.
+    Returns in that process only. The one that called becomes the waiter, and ends as the guest ends; all end
+    with the parent of that one, the launcher.
 
     Raises:
         OSError: there is no room for another process.
     """
     hearing, telling = os.pipe()
-    watched = _watched(os.getpid(), launcher)
+    watched = [syscalls.pidfd_open(pid) for pid in (os.getpid(), os.getppid())]
     highest = max(map(int, os.listdir("/proc/self/fd"))) + 1
     init = _fork()
     if init:
@@ -108,15 +105,7 @@ def fork_inside(launcher=0):
     syscalls.die_with_parent(signal.SIGKILL)
 
 
-def _watched(*pids):
-    """Return descriptors of processes, which are ready once these have ended; of all or of none."""
-    try:
-        return [os.pidfd_open(pid) for pid in pids if pid]
-    except (OSError, AttributeError):  # a kernel before 5.3
-        return []
-
-
-def _has_ended(process, wait_ms=0):
+def _has_ended(process, wait_ms):
     ended = select.poll()
     ended.register(process, select.POLLIN)
     return bool(ended.poll(wait_ms))
@@ -190,10 +179,10 @@ def _tell(telling, status, watched):
     os.close(telling)
     if is_empty:
         _exit(0)
-    waiter, *launcher = watched or (None,)
-    if waiter is not None and _has_ended(waiter, None):
+    waiter, launcher = watched
+    if _has_ended(waiter, None):
         syscalls.die_with_parent(signal.SIGKILL)
-        if any(map(_has_ended, launcher)):  # before the line above
+        if _has_ended(launcher, 0):  # before the line above
             _exit(_FAILED)
 
 

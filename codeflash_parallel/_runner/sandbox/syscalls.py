@@ -18,7 +18,6 @@ PR_SET_NAME = 15
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 
-_AF_INET, _SOCK_DGRAM = 2, 2
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _AT_EMPTY_PATH = 0x1000
@@ -27,7 +26,7 @@ _OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _MOUNT_ATTR_RDONLY = 1
 #: The same numbers on every architecture but alpha, whose interpreters we have never met.
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE, _MOVE_MOUNT, _PIDFD_OPEN, _MOUNT_SETATTR = 428, 429, 434, 442
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_VERSION = 1
 _LANDLOCK_PATH_BENEATH = 1
@@ -77,9 +76,9 @@ def no_new_privileges():
     prctl(PR_SET_NO_NEW_PRIVS, 1, "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
-def any_socket():
-    """Return a descriptor of a socket, by which network interfaces can be set up."""
-    return _checked(_libc.socket(_AF_INET, _SOCK_DGRAM, 0), "socket")
+def pidfd_open(pid):
+    """Return a descriptor of a process, which is ready once that has ended (not every Python has it)."""
+    return _checked(_libc.syscall(_PIDFD_OPEN, ctypes.c_int(pid), ctypes.c_uint(0)), "pidfd_open")
 
 
 # ---- mounts

@@ -99,7 +99,7 @@ def _attributes(obj):
 
 #: By type; the project's own are not kept alive.
 _DESCRIPTORS = weakref.WeakKeyDictionary()
-#: Who defines one of these has a say in how objects are made again.
+#: A class that defines one of these controls how its objects are made again.
 _HOOKS = frozenset({"__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__setattr__"})
 _HEAP_TYPE = 1 << 9
 
@@ -121,7 +121,7 @@ _FUNCTION_STATE = ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__")
 
 
 def _is_named(function):
-    """Say whether a function can be found by its module and name, as `pickle` wants it."""
+    """Return whether a function can be found by its module and name, as `pickle` wants it."""
     found = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -235,7 +235,7 @@ def _module(module):
 
 
 def _lock(lock):
-    # A lock that nobody holds is as good as a new one.
+    # A free lock is as good as a new one.
     if "owner=0" not in repr(lock) if type(lock) is _RLOCK else lock.locked():
         raise pickle.PicklingError("a lock that is held")
     return (threading.RLock if type(lock) is _RLOCK else threading.Lock), ()
@@ -319,14 +319,14 @@ def _state(obj):
 
 
 def _is_immutable(kind, obj):
-    """Say whether an object of the project's own type can hold nothing but values that do not change."""
+    """Return whether an object of the project's own type can hold nothing but values that do not change."""
     if not kind.__flags__ & _HEAP_TYPE or not issubclass(kind, _IMMUTABLE):
         return False
     return not issubclass(kind, (tuple, frozenset)) or all(type(item) in _ATOMS for item in obj)
 
 
 def _is_bare(kind, obj):
-    """Say whether an object holds nothing: all that it can be is itself."""
+    """Return whether an object holds nothing: all that it can be is itself."""
     is_own = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
     return is_own and kind.__dictoffset__ and not _state(obj) and not _has_slots(kind)
 

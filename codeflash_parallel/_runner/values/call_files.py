@@ -29,18 +29,14 @@ _LENGTHS = struct.Struct(">IQ")
 Call = namedtuple("Call", "meta blob")  # noqa: PYI024 - typing is slow to import
 
 
-def write_call(file, meta, blob):
-    """Append one call to a binary file."""
-    _write(file, meta, blob)
-
-
 def write_modules(file, root):
     """Append the places of all modules loaded from below `root`: a replay may need the classes in them."""
     prefix = os.path.realpath(root) + os.sep
-    _write(file, {"modules": dict(_modules_below(prefix))}, b"")
+    write_call(file, {"modules": dict(_modules_below(prefix))}, b"")
 
 
-def _write(file, head, blob):
+def write_call(file, head, blob):
+    """Append a call (or another head with its blob) to a binary file."""
     encoded = json.dumps(head).encode()
     file.write(_LENGTHS.pack(len(encoded), len(blob)) + encoded)
     file.write(blob)
@@ -112,12 +108,11 @@ class CapturedModuleFinder:
     def find_spec(self, name, path=None, target=None):  # noqa: ARG002 - the import system's signature
         """Return a spec for a module whose place is known."""
         place = self._places.get(name)
-        return None if place is None else _spec(name, os.path.join(self._root, place))
-
-
-def _spec(name, file):
-    folder = [os.path.dirname(file)] if os.path.basename(file) == "__init__.py" else None
-    return importlib.util.spec_from_file_location(name, file, submodule_search_locations=folder)
+        if place is None:
+            return None
+        file = os.path.join(self._root, place)
+        folder = [os.path.dirname(file)] if os.path.basename(file) == "__init__.py" else None
+        return importlib.util.spec_from_file_location(name, file, submodule_search_locations=folder)
 
 
 def install_places(spec):

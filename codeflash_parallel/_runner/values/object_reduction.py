@@ -32,7 +32,7 @@ _MOST_SEEN = 10_000
 
 
 def note(cls):
-    """Note how objects of a class tell what they hold."""
+    """Note how objects of a class give what they hold."""
     if cls in _SEEN:
         return
     if len(_SEEN) > _MOST_SEEN:
@@ -76,7 +76,7 @@ def _special(cls, name):
 
 
 def _is_usual(found):
-    """Say whether it is C code, the standard library's own, or what `dataclass` makes with slots."""
+    """Return whether it is C code, the standard library's own, or what `dataclass` makes with slots."""
     if type(found) in _OF_C:
         return True
     dataclasses = sys.modules.get("dataclasses")
@@ -106,7 +106,7 @@ _STORING = frozenset({types.MemberDescriptorType, types.GetSetDescriptorType})
 
 
 def _fingerprint(found):
-    """Return a digest of a method's code, wherever its file lies, and of the module whose globals it uses."""
+    """Return a digest of a method's code, wherever its file lies, and of the module of its globals."""
     if type(found) is not types.FunctionType:
         return type_name(type(found))
     module = sys.modules.get(found.__module__)
@@ -126,7 +126,7 @@ def _constant(value):
 
 
 def _is_standard(found):
-    """Say whether a function is the standard library's own, as it was before code of a project ran."""
+    """Return whether a function is the standard library's own, as it was before code of a project ran."""
     if type(found) is not types.FunctionType or found.__defaults__ or _fingerprint(found) not in _STANDARD:
         return False
     return all(cell.cell_contents is tuple for cell in found.__closure__ or ())  # of named tuples
@@ -229,7 +229,7 @@ def _without_anonymous_factory(name, args):
 def _state(walk, cls, state):
     """Write the attributes of an object in the order of their names; any other state as it is."""
     if issubclass(cls, functools.partial) and type(state) is tuple and state[-1:] == ({},):
-        state = (*state[:-1], None)  # its attributes begin to exist when somebody looks at them
+        state = (*state[:-1], None)  # its attributes begin to exist when they are read
     parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
     if not all(part is None or _is_by_name(part) for part in parts):
         yield state

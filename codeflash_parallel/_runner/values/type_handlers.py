@@ -175,10 +175,6 @@ def _bytearray(walk, value):
         walk.write("bytearray(%r)" % bytes(value), repr(bytes(value)))
 
 
-def _range(walk, value):
-    walk.write(repr(value))
-
-
 def _slice(walk, value):
     return _tagged(walk, "slice", (value.start, value.stop, value.step))
 
@@ -258,7 +254,7 @@ def end_spent(walk, ended):
 _BUILTIN = {
     complex: _complex,
     bytearray: _bytearray,
-    range: _range,
+    range: _literal,
     slice: _slice,
     memoryview: _memoryview,
     re.Match: _match,
@@ -326,7 +322,7 @@ def _array(walk, value):
 
 
 def _is_long(dtype):
-    """Tell a long double: its bytes hold garbage as padding."""
+    """Return whether it is a long double, whose bytes hold garbage as padding."""
     return dtype.kind in "fc" and dtype.itemsize > (16 if dtype.kind == "c" else 8)
 
 
@@ -357,7 +353,7 @@ def _as_floats(value):
 
 def _with_one_nan(value):
     """Give every nan the same bits."""
-    strange = value != value  # noqa: PLR0124 - that is what tells a nan
+    strange = value != value  # noqa: PLR0124 - true of nan only
     if strange.any():
         value = value.copy()
         value[strange] = float("nan")

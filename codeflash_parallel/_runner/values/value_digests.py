@@ -9,8 +9,7 @@ objects are numbered as they are met, so aliasing and cycles show; no address ev
 
 import base64
 import math
-import sys
-from array import array
+import struct
 from collections import namedtuple
 from hashlib import blake2b
 
@@ -146,7 +145,7 @@ class Walk:
         self.write(text, less)
 
     def keep_floats(self, values):
-        """Take floats that were written, if anybody wants them."""
+        """Keep floats that were written, if they are wanted."""
         if self.floats is not None:
             self.floats.extend(values)
 
@@ -242,7 +241,7 @@ def _sequence(walk, value, opening, closing):
 
 
 def _holds_long(kinds, items):
-    """Say whether one of some items is a text, or bytes, that is written as its digest."""
+    """Return whether one of some items is a text, or bytes, that is written as its digest."""
     if kinds.isdisjoint(_TEXTS):
         return False
     texts = items if kinds <= _TEXTS else [item for item in items if type(item) in _TEXTS]
@@ -316,7 +315,7 @@ def encode_in_part(value, floats=None):
     """Return the digests of a value of which parts may have no canonical form: of those, the types count.
 
     Args:
-        floats: a list that takes all floats in their order; `None`: nobody wants them.
+        floats: a list that takes all floats in their order; `None`: they are not wanted.
 
     Raises:
         Unencodable: no more than its type would be left.
@@ -354,28 +353,16 @@ def observe_return(value, args, kwargs, iterators=EXHAUST, floats=None):
 _MOST_FLOATS = 100_000
 
 
-def _measuring(observe):
-    """Return an observer that gives the floats in result and arguments, too, as the walk meets them.
+def measured(observe, outcome, args, kwargs):
+    """Return what an observer gives, with the floats in result and arguments as base64 of 8 bytes each.
 
-    `skeleton` is the digest of all the rest: where it is the same, only floats differ.
+    There are none for too many. `skeleton` is the digest of all the rest: where it is the same, only floats
+    differ.
     """
-
-    def measure(outcome, args, kwargs):
-        floats = []
-        fields = observe(outcome, args, kwargs, EXHAUST, floats)
-        return dict(fields, floats=_packed(floats))
-
-    return measure
-
-
-def _packed(floats):
-    """Return floats as base64 of 8 bytes each; empty for none and for too many."""
-    if not floats or len(floats) > _MOST_FLOATS:
-        return ""
-    numbers = array("d", floats)
-    if sys.byteorder != "little":
-        numbers.byteswap()
-    return base64.b64encode(numbers.tobytes()).decode("ascii")
+    floats = []
+    fields = observe(outcome, args, kwargs, EXHAUST, floats)
+    some = floats if len(floats) <= _MOST_FLOATS else []
+    return dict(fields, floats=base64.b64encode(struct.pack("<%dd" % len(some), *some)).decode("ascii"))
 
 
 def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
@@ -411,9 +398,6 @@ def observe_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     return dict(digest_raise(error, args, kwargs, iterators, floats), text=render(error))
 
 
-measure_return, measure_raise = _measuring(observe_return), _measuring(observe_raise)
-
-
 def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     """Return them without the text: the type counts, the message does not."""
     name = type_name(type(error))
@@ -428,7 +412,7 @@ def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
 
 
 def _after(walk, args, kwargs):
-    """Go on with the walk of the result over the arguments; nothing when they cannot be encoded.
+    """Continue the walk of the result over the arguments; nothing when they cannot be encoded.
 
     A lock or a local function somewhere in an argument must not hide what happened to all the rest.
     """

@@ -31,9 +31,9 @@ class Tolerance:
         return not (self.rtol or self.atol)
 
     def accepts(self, expected: float, got: float) -> bool:
-        """Say whether a float is near enough to another one; a nan is near a nan, an infinity to itself."""
+        """Return whether a float is near enough to another; a nan is near a nan, an infinity to itself."""
         if expected == got or (math.isnan(expected) and math.isnan(got)):
-            # -0.0 is 0.0 for whoever allows any difference.
+            # -0.0 is 0.0 where any difference is allowed.
             return True
         if not (math.isfinite(expected) and math.isfinite(got)):
             return False
@@ -94,7 +94,7 @@ def gap(expected: Sequence[float], got: Sequence[float]) -> Gap:
 
 
 def accepted(expected: Sequence[float], got: Sequence[float], tolerance: Tolerance) -> bool:
-    """Say whether all floats are near enough to those that they belong to."""
+    """Return whether all floats are near enough to those that they belong to."""
     return len(expected) == len(got) and all(map(tolerance.accepts, expected, got))
 
 
@@ -126,7 +126,7 @@ def _rounded_up(number: float) -> str:
 
 #: Derived inputs of one target that are wanted and keep all relations.
 DERIVED_INSIDE = 480
-#: With fewer than a twentieth of what one target should have nobody says that derived inputs were compared.
+#: With fewer than a twentieth of what one target should have, derived inputs do not count as compared.
 ENOUGH = DERIVED_INSIDE // 20
 
 
@@ -231,11 +231,6 @@ class CallDifference:
     measured: CallMeasurement = field(default_factory=CallMeasurement)
 
     @property
-    def gap(self) -> Gap | None:
-        """How far its floats lie apart, where they are all that differs."""
-        return self.measured.gap
-
-    @property
     def index(self) -> int:
         """The number of the call."""
         return self.expected.index
@@ -246,7 +241,7 @@ class CallDifference:
         return other_trace(self.expected.traces, self.got.traces) if self.got else ""
 
     def is_hint(self, rules: ComparisonRules) -> bool:
-        """Say whether it is a reason for a review and none to reject, unless the rules are strict."""
+        """Return whether it is a reason for a review and none to reject, unless the rules are strict."""
         arguments = self.measured.is_scratch or (rules.watched and self.code is Code.INPUT_MUTATED)
         return (arguments or self.code is Code.STATE_DIFFERS) and is_side(self.trace, self.expected.traces)
 
@@ -256,7 +251,7 @@ def differing(
 ) -> list[CallDifference]:
     """Return the calls whose outcomes differ by more than was accepted, captured ones first.
 
-    After a derived call that does not end no others are made: those are not held against anybody.
+    After a derived call that does not end no others are made: those do not count as differences.
     """
     answers = _answers(got)
     found = [
@@ -317,7 +312,7 @@ _GENERATORS, _PROCESS = frozenset({"", "random", "numpy"}), frozenset({"environ"
 
 
 def is_side(trace: str, expected: str) -> bool:
-    """Say whether a trace, if any, is of side state; what the baseline's call sets in its process is none."""
+    """Return whether a trace is of side state; what the baseline's call sets in its process is not."""
     return trace in _GENERATORS or (trace in _PROCESS and not _traces(expected).get(trace))
 
 
@@ -326,7 +321,7 @@ def other_trace(expected: str, got: str) -> str:
     theirs, ours = _traces(got), _traces(expected)
     if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
         ours.pop(LASTING, None)
-    # Who does without numpy leaves no trace in its generator.
+    # Code that does without numpy leaves no trace in its generator.
     others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
     return min(others, key=lambda name: is_side(name, expected), default="")
 

@@ -123,7 +123,7 @@ def _figures(one: CallDifference) -> str:
         return f": {one.measured.why}"
     if one.code is not Code.FLOAT_DIFFERS:
         return ""
-    return f" ({one.gap.words})" if one.gap else " (too many floats to say how far apart)"
+    return f" ({one.measured.gap.words})" if one.measured.gap else " (too many floats to say how far apart)"
 
 
 def and_more(count: int) -> str:

@@ -48,12 +48,12 @@ def scratch_spaces(known: BaselineReplays) -> Spaces:
 
 
 def uses(call: CallOutcome, spaces: Spaces) -> bool:
-    """Say whether a call of the baseline is given scratch space, and keeps its length."""
+    """Return whether a call of the baseline is given scratch space, and keeps its length."""
     return any(_is_used(call, place, spaces) for place in call.space)
 
 
 def is_scratch(expected: CallOutcome, got: CallOutcome, spaces: Spaces) -> bool:
-    """Say whether a call differs in the contents of scratch space only: all the rest is equal."""
+    """Return whether a call differs in the contents of scratch space only: all the rest is equal."""
     ours, theirs = _named(expected.space), _named(got.space)
     return ours.keys() == theirs.keys() and all(
         _shape(theirs[name]) == _shape(text)
@@ -75,7 +75,7 @@ def _shape(text: str) -> str:
     return text[1:].partition(" ")[0]
 
 
-#: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
+#: Relative differences up to here come from the order of additions; on a derived input they do not reject.
 ROUNDING = 1e-12
 
 #: The relations that inputs break on which the baseline raises, as
@@ -141,7 +141,7 @@ def compare_calls(
     if (manner := min(got.manners - known.manners, default="")) and not observed:
         return judged(code=Code.STATE_DIFFERS, reason=_manner_reason(manner))
     if decisive := observed or inside:
-        worst = min(decisive, key=_gravest_first)
+        worst = min(decisive, key=lambda one: (list(Code).index(one.code), one.index))
         difference = first_difference(worst, known, got)
         reason = sentence(worst, difference, len(decisive))
         return judged(code=worst.code, reason=reason, difference=difference)
@@ -177,12 +177,8 @@ def together(first: ValueComparison, second: ValueComparison) -> ValueComparison
     return replace(second, counts=counts, reason=reason, outside=outside, hints=hints)
 
 
-def _gravest_first(one: CallDifference) -> tuple[int, int]:
-    return list(Code).index(one.code), one.index
-
-
 def _is_beyond(one: CallDifference, known: BaselineReplays, rules: ComparisonRules) -> bool:
-    """Say whether a difference lies outside of what the observed calls can vouch for.
+    """Return whether a difference lies outside of what the observed calls can vouch for.
 
     For candidates that return where the baseline raises: what the project's own code raises is an outcome on
     any input; what a builtin complains about is one where the patch swallows exceptions, or drops checks, and
@@ -192,11 +188,12 @@ def _is_beyond(one: CallDifference, known: BaselineReplays, rules: ComparisonRul
     if broken:
         counts_accidents = rules.loosens and not rules.judge
         return broken != OBJECTED and not (broken == ACCIDENT and counts_accidents)
-    return one.code is Code.FLOAT_DIFFERS and one.gap is not None and one.gap.relative <= ROUNDING
+    apart = one.measured.gap
+    return one.code is Code.FLOAT_DIFFERS and apart is not None and apart.relative <= ROUNDING
 
 
 def _is_by_accident(one: CallDifference, known: BaselineReplays) -> bool:
-    """Say whether both sides raise on an input unlike those of the tests: what they raise tells nothing."""
+    """Return whether both sides raise on an input unlike those of the tests: the types say nothing."""
     returns = one.got is not None and one.got.kind == "return"
     return known.breaks.get(one.index) in {ACCIDENT, OBJECTED} and not returns
 

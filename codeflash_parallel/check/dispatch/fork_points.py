@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from codeflash_parallel.candidates.analysis.body_change import BodyChange, body_change
+from codeflash_parallel.candidates.analysis.body_change import body_change
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.result.candidate.candidate_model import Edit
 
@@ -26,7 +26,7 @@ _RUN_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
 class ForkPoint(StrEnum):
     """Where a check begins."""
 
-    #: After collection; the child swaps the code objects of the targets.
+    #: After collection; the fork gives the functions of the targets' files the candidate's code.
     COLLECTED = "collected"
     #: Before the first import of a target's file; without targets, of any file of the repository.
     IMPORTED = "imported"
@@ -47,17 +47,15 @@ class ForkChoice:
 
     Attributes:
         why: why it is not a further point, one clause; empty at `collected`.
-        swap: at `collected`, the targets whose bodies the candidate changes.
     """
 
     point: ForkPoint
     why: str = ""
-    swap: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForkContext:
-    """What the edits of a candidate are held against.
+    """The snapshot, as far as the choice of a fork point needs it.
 
     Attributes:
         targets: the functions under optimization; their files are the gate of `imported`.
@@ -70,25 +68,6 @@ class ForkContext:
     packages: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunConditions:
-    """What else a run depends on.
-
-    Attributes:
-        suite_s: time of all setups, calls and teardowns of the tests to be run.
-        workers: xdist workers; 0 runs in one process.
-        watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
-        watched_at_collected: the servers at `collected` have done so; what they import is there for good.
-        new_process: a new process was asked for.
-    """
-
-    suite_s: float = 0.0
-    workers: int = 0
-    watched: bool = False
-    watched_at_collected: bool = False
-    new_process: bool = False
-
-
 def furthest(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
     """Return the furthest point whose past cannot depend on what these edits change."""
     gate = {target.path for target in ground.targets}
@@ -96,18 +75,36 @@ def furthest(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
     return _outside_the_gate(outside, ground) if outside else _inside_the_gate(edits, ground)
 
 
-def choose(by_edits: ForkChoice, run: RunConditions) -> ForkChoice:
+def choose(
+    by_edits: ForkChoice,
+    *,
+    suite_s: float = 0.0,
+    workers: int = 0,
+    watched: bool = False,
+    watched_at_collected: bool = False,
+    new_process: bool = False,
+) -> ForkChoice:
     """Return where one run begins.
 
     Args:
-        by_edits: what the candidate's edits allow.
-        run: what else there is to it.
+        by_edits: the furthest point that the candidate's edits allow.
+        suite_s: time of all setups, calls and teardowns of the tests to be run.
+        workers: xdist workers; 0 runs in one process.
+        watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
+        watched_at_collected: the servers at `collected` have done so; their imports cannot be undone.
+        new_process: a new process was asked for.
     """
-    why = _not_served(run)
+    why = ""
+    if new_process:
+        why = "a new process was asked for"
+    elif workers:
+        why = f"the tests are spread over {workers} processes"
+    elif suite_s > LONG_SUITE_S:
+        why = f"the tests take {suite_s:.0f} s: starting is nothing beside it"
     if why:
         return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why)
-    if run.watched != run.watched_at_collected and by_edits.point is ForkPoint.COLLECTED:
-        recorded = "recorded" if run.watched else "not recorded"
+    if watched != watched_at_collected and by_edits.point is ForkPoint.COLLECTED:
+        recorded = "recorded" if watched else "not recorded"
         return ForkChoice(point=ForkPoint.IMPORTED, why=f"calls inside the tests are {recorded}")
     return by_edits
 
@@ -116,16 +113,6 @@ def weakest(*points: ForkPoint) -> ForkPoint:
     """Return the earliest of some points: what a check that began at all of them is called."""
     order = list(ForkPoint)
     return max(points, key=order.index)
-
-
-def _not_served(run: RunConditions) -> str:
-    if run.new_process:
-        return "a new process was asked for"
-    if run.workers:
-        return f"the tests are spread over {run.workers} processes"
-    if run.suite_s > LONG_SUITE_S:
-        return f"the tests take {run.suite_s:.0f} s: starting is nothing beside it"
-    return ""
 
 
 def _modifies(edit: Edit) -> bool:
@@ -154,21 +141,17 @@ def _found_early(edit: Edit, packages: frozenset[str]) -> str:
 
 
 def _inside_the_gate(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
-    swap: list[Target] = []
-    for edit in edits:
-        change = _change_of(edit, ground)
-        if change.why:
-            return ForkChoice(point=ForkPoint.IMPORTED, why=change.why)
-        swap += (Target(path=edit.path, qualname=name) for name in change.qualnames)
-    return ForkChoice(point=ForkPoint.COLLECTED, swap=tuple(swap))
+    why = next(filter(None, (_more_than_bodies(edit, ground) for edit in edits)), "")
+    return ForkChoice(point=ForkPoint.IMPORTED if why else ForkPoint.COLLECTED, why=why)
 
 
-def _change_of(edit: Edit, ground: ForkContext) -> BodyChange:
+def _more_than_bodies(edit: Edit, ground: ForkContext) -> str:
+    """Return what an edit of a target's file changes besides bodies of targets; empty: nothing."""
     names = tuple(target.qualname for target in ground.targets if target.path == edit.path)
     old, new = ground.sources.get(edit.path), edit.new
     if old is None or new is None:
-        return BodyChange(qualnames=(), why=f"the snapshot's {edit.path} is not at hand")
+        return f"the snapshot's {edit.path} is not at hand"
     try:
-        return body_change(old.decode("utf-8"), new.decode("utf-8"), names)
+        return body_change(old.decode("utf-8"), new.decode("utf-8"), names).why
     except UnicodeDecodeError:
-        return BodyChange(qualnames=(), why=f"{edit.path} is not UTF-8")
+        return f"{edit.path} is not UTF-8"

@@ -1,13 +1,12 @@
-"""Run a guest where the choice says: in a fork of a warm server, from point to point, or in a new process."""
+"""Run a guest at the chosen fork point, at an earlier one where that fails, or in a new process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkPoint
 from codeflash_parallel.check.integrity.canaries import Canary
@@ -56,7 +55,7 @@ class FallbackReason:
 
 
 def told(whys: Iterable[FallbackReason]) -> str:
-    """Return reasons as one text: each is said once, and points that share one are named together."""
+    """Return reasons as one text: each stands there once, and points that share one are named together."""
     points: dict[str, dict[str, None]] = {}
     for why in whys:
         points.setdefault(why.reason, {}).update({why.point: None} if why.point else {})
@@ -96,18 +95,6 @@ class RunPlace:
     servers: WarmServers | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Refusal:
-    """A point that did not do.
-
-    Attributes:
-        fallbacks: the points to try instead; none: a new process.
-    """
-
-    why: FallbackReason
-    fallbacks: tuple[ForkPoint, ...]
-
-
 def no_canaries() -> tuple[Canary, ...]:
     """Draw no canaries."""
     return ()
@@ -128,7 +115,7 @@ async def run_served(
         place: where.
         spec: of a mode that servers have.
         serving: the choice.
-        doubt: says why a forked run is to be made again in a new process; empty: it counts.
+        doubt: returns why a forked run is to be made again in a new process; empty: it counts.
         draw: returns the canaries of a run, others each time.
 
     Raises:
@@ -136,56 +123,59 @@ async def run_served(
     """
     began = monotonic_ns()
     whys = [FallbackReason(reason=serving.why)] if serving.why else []
-    points = serving.point.downwards()
-    while points:
-        got = await _attempt(place, spec, points, serving.swap, draw)
-        if isinstance(got, ServedRun):
-            got = _second_thoughts(got, points, doubt) or got
-        if isinstance(got, ServedRun):
-            return _accounted(got, whys, began)
-        whys.append(got.why)
-        points = got.fallbacks
-    started = monotonic_ns()
-    armed, arms = arm(place.workspace, spec, draw())
-    command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
-    return _accounted(
-        _read(await place.guest.runner.run(command), arms, ForkPoint.NEW_PROCESS, started), whys, began
-    )
-
-
-def _accounted(served: ServedRun, whys: Sequence[FallbackReason], began_ns: int) -> ServedRun:
-    """Add why it did not begin further on, and what was tried before it."""
-    abandoned_ns = monotonic_ns() - began_ns - served.run_ns - served.reading_ns
+    served = None
+    if place.servers is not None:
+        served = await _forked(place, place.servers, spec, serving.point, doubt, draw, whys)
+    elif serving.point is not ForkPoint.NEW_PROCESS:
+        whys.append(FallbackReason(reason="there is no server for these tests"))
+    if served is None:
+        started = monotonic_ns()
+        armed, arms = arm(place.workspace, spec, draw())
+        command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
+        served = _read(await place.guest.runner.run(command), arms, ForkPoint.NEW_PROCESS, started)
+    abandoned_ns = monotonic_ns() - began - served.run_ns - served.reading_ns
     return replace(served, whys=tuple(whys), abandoned_ns=max(0, abandoned_ns))
 
 
-async def _attempt(
+async def _forked(
     place: RunPlace,
+    servers: WarmServers,
     spec: Mapping[str, Any],
-    points: tuple[ForkPoint, ...],
-    swap: Sequence[Target],
+    furthest: ForkPoint,
+    doubt: Callable[[RunnerSession], str],
     draw: Callable[[], tuple[Canary, ...]],
-) -> ServedRun | _Refusal:
-    point, others = points[0], points[1:]
-    if place.servers is None:
-        return _Refusal(why=FallbackReason(reason="there is no server for these tests"), fallbacks=())
-    server = await place.servers.server(str(spec["mode"]), point)
-    if server is None:
-        return _Refusal(why=FallbackReason(reason=place.servers.why(), point=point), fallbacks=others)
-    more = (
-        {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]}
-        if point is ForkPoint.COLLECTED
-        else {}
-    )
+    whys: list[FallbackReason],
+) -> ServedRun | None:
+    """Run in a fork, from the furthest point down; add to `whys` why one does not do."""
+    for point in furthest.downwards():
+        server = await servers.server(str(spec["mode"]), point)
+        got = servers.why() if server is None else await _fork(place, server, point, spec, draw)
+        if isinstance(got, ServedRun):
+            doubtful = doubt(got.session)
+            if not doubtful:
+                return got
+            whys.append(FallbackReason(reason=f"checked again, as a fork could be to blame: {doubtful}"))
+            return None
+        whys.append(FallbackReason(reason=got, point=point))
+    return None
+
+
+async def _fork(
+    place: RunPlace,
+    server: WarmProcess,
+    point: ForkPoint,
+    spec: Mapping[str, Any],
+    draw: Callable[[], tuple[Canary, ...]],
+) -> ServedRun | str:
+    """Run in a fork of one server; return why that does not do, one clause, where it does not."""
     started = monotonic_ns()
-    armed, arms = arm(place.workspace, {**spec, **more}, draw())
+    armed, arms = arm(place.workspace, spec, draw())
     path = write_spec(place.workspace, armed, place.guest.directory)
     try:
-        return _read(await server.run(path, place.limits), arms, point, started)
+        served = _read(await server.run(path, place.limits), arms, point, started)
     except ServerGone as gone:
-        return _Refusal(
-            why=FallbackReason(reason=f"its server is gone ({gone})", point=point), fallbacks=others
-        )
+        return f"its server is gone ({gone})"
+    return served.session.report.unswappable or served
 
 
 def _read(done: ProcessExit, arms: RunSecrets, point: ForkPoint, started_ns: int) -> ServedRun:
@@ -193,20 +183,6 @@ def _read(done: ProcessExit, arms: RunSecrets, point: ForkPoint, started_ns: int
     session = read_session(done, arms)
     reading_ns = monotonic_ns() - ended
     return ServedRun(session=session, point=point, run_ns=ended - started_ns, reading_ns=reading_ns)
-
-
-def _second_thoughts(
-    served: ServedRun, points: tuple[ForkPoint, ...], doubt: Callable[[RunnerSession], str]
-) -> _Refusal | None:
-    if served.session.report.unswappable:
-        why = FallbackReason(reason=served.session.report.unswappable, point=points[0])
-        return _Refusal(why=why, fallbacks=points[1:])
-    doubtful = doubt(served.session)
-    if not doubtful:
-        return None
-    return _Refusal(
-        why=FallbackReason(reason=f"checked again, as a fork could be to blame: {doubtful}"), fallbacks=()
-    )
 
 
 def template_spec(

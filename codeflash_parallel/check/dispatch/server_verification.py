@@ -1,4 +1,4 @@
-"""Find out whether a server tells the truth: the unchanged snapshot must look as the preflight saw it."""
+"""Verify a server: in its forks the unchanged snapshot must give what the preflight found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
     compare_tests,
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls
-from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.integrity.canaries import Canary, draw
 from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault
 from codeflash_parallel.check.integrity.report_trust import unbelievable
@@ -39,10 +38,10 @@ from codeflash_parallel.sandbox.runner_command import write_spec
 
 
 class ServerVerification(NamedTuple):
-    """Whether a server tells the truth.
+    """The result of verifying a server.
 
     Attributes:
-        why: what is not as it was; empty: nothing.
+        why: the difference; empty: none.
         unkept: names of traces that the baseline itself does not repeat there: they compare nothing.
     """
 
@@ -50,10 +49,8 @@ class ServerVerification(NamedTuple):
     unkept: frozenset[str] = frozenset()
 
 
-async def verify(
-    plan: CheckPlan, workspace: Workspace, mode: str, point: ForkPoint, server: WarmProcess
-) -> ServerVerification:
-    """Run the unchanged snapshot through a server and return what is not as it was.
+async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmProcess) -> ServerVerification:
+    """Run the unchanged snapshot through a server and return what differs from the preflight.
 
     Cancelling kills what runs.
 
@@ -61,7 +58,6 @@ async def verify(
         plan: of the run.
         workspace: the server's; it holds the unchanged snapshot.
         mode: ``tests`` or ``replay``.
-        point: where the server stands.
         server: it.
     """
     baseline = plan.baseline
@@ -72,8 +68,6 @@ async def verify(
     else:
         canaries = draw(SystemRandom(), baseline.order or baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
-    if point is ForkPoint.COLLECTED:
-        spec["swap"] = [{"path": t.path, "qualname": t.qualname} for t in plan.guest.targets]
     spec, arms = arm(workspace, spec, canaries)
     path = write_spec(workspace, spec, plan.guest.directory)
     try:

@@ -78,9 +78,11 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     Args:
         project: a path inside the user's repository, which is evaluated as it is now.
         settings: of the evaluation; the daemon decides on folders and slots.
-        submitter, run: see `config.submitter_identity`: empty is what the variables say, else the user and no
-            run.
-        priority, start_after_s, budget: see `queue.jobs.JobRequest`.
+        submitter: name for fairness; empty: `CODEFLASH_PARALLEL_SUBMITTER`, else the user.
+        run: run whose jobs share one share; empty: `CODEFLASH_PARALLEL_RUN_OF`, else none.
+        priority: urgency among the submitter's own jobs.
+        start_after_s: seconds for which the job must not start.
+        budget: limits of the run.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
         hopeless: what is done with a job of which no candidate applies.
 

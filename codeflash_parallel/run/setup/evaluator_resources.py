@@ -49,8 +49,7 @@ from codeflash_parallel.run.run_targets import named_callable
 from codeflash_parallel.run.setup.evaluator_setup import Setup, checks_at_once, memory_limit_of, set_up
 from codeflash_parallel.run.setup.project_interpreter import environment_stamp
 from codeflash_parallel.sandbox.runner_command import compile_command, compiled_mark, install_guest
-from codeflash_parallel.warm.server_fleet import Fleet
-from codeflash_parallel.warm.server_warmup import ServerWarmup
+from codeflash_parallel.warm.server_fleet import Fleet, ServerWarmup
 from codeflash_parallel.workspace.cleanup import recover
 from codeflash_parallel.workspace.git.git_client import load_reader
 from codeflash_parallel.workspace.git.repository import find_repository

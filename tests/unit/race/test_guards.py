@@ -130,7 +130,7 @@ def test_processes_left_behind_are_measured_by_the_baselines():
 
 
 def test_the_docs_have_the_table():
-    page = (Path(__file__).parents[3] / "docs/explanation/clock_guards.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/explanation/race.md").read_text(encoding="utf-8")
     said = [(out.code, out.reason) for out in MISCONDUCT.values()]
     said += [
         (Code.TOO_NOISY if test in UNSURE else Code.SUSPECT, sentence) for test, sentence in DOUBTS.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from codeflash_parallel.check.dispatch.fork_points import (
     LONG_SUITE_S,
     ForkContext,
     ForkPoint,
-    RunConditions,
     choose,
     furthest,
     weakest,
@@ -41,14 +41,13 @@ def removed(path: str = "pkg/m.py") -> Edit:
 
 def test_a_changed_body_is_swapped() -> None:
     serving = furthest([modified()], GROUND)
-    assert (serving.point, serving.why, serving.swap) == (ForkPoint.COLLECTED, "", (TARGET,))
+    assert (serving.point, serving.why) == (ForkPoint.COLLECTED, "")
 
 
 def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None:
     serving = furthest([modified(new=MORE)], GROUND)
     assert serving.point is ForkPoint.IMPORTED
     assert serving.why
-    assert not serving.swap
 
 
 def test_a_function_that_is_no_target_is_not_swapped() -> None:
@@ -57,26 +56,24 @@ def test_a_function_that_is_no_target_is_not_swapped() -> None:
 
 
 def test_recorded_calls_need_the_import() -> None:
-    watched = RunConditions(watched=True)
     for edit, point in (
         (modified(), ForkPoint.IMPORTED),
         (removed(), ForkPoint.NEW_PROCESS),
     ):
-        assert choose(furthest([edit], GROUND), watched).point is point
+        assert choose(furthest([edit], GROUND), watched=True).point is point
 
 
 def test_where_servers_at_collected_record_calls_all_runs_there_do() -> None:
     by_edits = furthest([modified()], GROUND)
-    recording = RunConditions(watched=True, watched_at_collected=True)
     assert by_edits.point is ForkPoint.COLLECTED
-    assert choose(by_edits, recording) == by_edits
-    assert choose(by_edits, replace(recording, watched=False)).point is ForkPoint.IMPORTED
+    assert choose(by_edits, watched=True, watched_at_collected=True) == by_edits
+    assert choose(by_edits, watched_at_collected=True).point is ForkPoint.IMPORTED
 
 
 def test_where_nothing_speaks_against_it_the_edits_decide() -> None:
     for edit in (modified(), modified(new=MORE), modified("pkg/other.py"), removed()):
         by_edits = furthest([edit], GROUND)
-        assert choose(by_edits, RunConditions(suite_s=LONG_SUITE_S)) == by_edits
+        assert choose(by_edits, suite_s=LONG_SUITE_S) == by_edits
 
 
 def test_without_the_old_text_nothing_is_swapped() -> None:
@@ -118,10 +115,10 @@ def test_what_is_read_early_needs_a_new_process(edit: Edit) -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [RunConditions(new_process=True), RunConditions(workers=2), RunConditions(suite_s=LONG_SUITE_S + 1)],
+    [{"new_process": True}, {"workers": 2}, {"suite_s": LONG_SUITE_S + 1}],
 )
-def test_circumstances_that_need_a_new_process(run: RunConditions) -> None:
-    serving = choose(furthest([modified()], GROUND), run)
+def test_circumstances_that_need_a_new_process(run: dict[str, Any]) -> None:
+    serving = choose(furthest([modified()], GROUND), **run)
     assert serving.point is ForkPoint.NEW_PROCESS
     assert serving.why
 
@@ -149,7 +146,6 @@ def test_a_further_edit_never_lets_a_check_begin_further_on(edits: list[Edit], m
 def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
     serving = furthest(edits, GROUND)
     assert bool(serving.why) == (serving.point is not ForkPoint.COLLECTED)
-    assert bool(serving.swap) <= (serving.point is ForkPoint.COLLECTED)
 
 
 def test_points_go_downwards() -> None:
