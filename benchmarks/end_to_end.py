@@ -33,8 +33,8 @@ from harness import commit_all, make_venv, pip_install  # noqa: E402 - the tests
 from real_project import Project, load  # noqa: E402
 
 from codeflash_parallel import Evaluator, RaceMode, RunResult, Settings, Submission  # noqa: E402
-from codeflash_parallel.candidates.input.sources import CandidateSource, read_submissions  # noqa: E402
-from codeflash_parallel.candidates.replacement.function_replacement import SpliceError, splice  # noqa: E402
+from codeflash_parallel.candidates.function_replacement import SpliceError, splice  # noqa: E402
+from codeflash_parallel.candidates.submissions import CandidateSource, read_submissions  # noqa: E402
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts, Replacement  # noqa: E402
 
 #: Runs the tests again and again for some seconds, in one process, as optimizers do to time a candidate.
@@ -83,7 +83,7 @@ def ten_candidates(project: Project, repository: Path, folder: Path, count: int)
     """The project's candidates, filled up with copies of the fastest that differ in a constant."""
     source = (repository / project.path).read_text(encoding="utf-8")
     written = project.write_candidates(source, folder)
-    found = read_submissions([CandidateSource.path(str(written))])
+    found = read_submissions([CandidateSource(str(written))])
     faster = next(s for s in found if s.id == "faster")
     assert apply(faster, project, repository)
     text = (repository / project.path).read_text(encoding="utf-8")

@@ -29,8 +29,7 @@ from compiled_guest import keep_guests_in
 
 from codeflash_parallel.check.dispatch import run_dispatch
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.integrity.canaries import CanaryPlace
-from codeflash_parallel.check.integrity.run_secrets import RunSecrets
+from codeflash_parallel.check.integrity.canaries import CanaryPlace, RunSecrets
 from codeflash_parallel.check.session import runner_session
 
 _TESTS = """

@@ -37,8 +37,8 @@ from typing import Any
 
 from workloads import WORKLOADS, Candidate, Prepared, generated, machine, manifest_of, prepare
 
-from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 from codeflash_parallel.queue.jobs import Job, JobState
+from codeflash_parallel.queue.sync_client import EvalQueueClient
 
 #: Two packages, each with functions whose checks take a second or so.
 PACKAGES = ("short-strings", "short-iterators")

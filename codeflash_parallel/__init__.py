@@ -13,22 +13,21 @@ if TYPE_CHECKING:
     from codeflash_parallel.hosts.argparse_option import (
         add_parallel_candidates_option as add_parallel_candidates_option,
     )
-    from codeflash_parallel.queue.client.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
-    from codeflash_parallel.queue.client.sync_client import EvalQueueClient as EvalQueueClient
+    from codeflash_parallel.queue.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
     from codeflash_parallel.queue.errors import BudgetSpent as BudgetSpent
-    from codeflash_parallel.queue.errors import Duplicate as Duplicate
     from codeflash_parallel.queue.errors import QueueFull as QueueFull
     from codeflash_parallel.queue.errors import RateLimited as RateLimited
     from codeflash_parallel.queue.errors import Refused as Refused
     from codeflash_parallel.queue.errors import SubmitterLimit as SubmitterLimit
     from codeflash_parallel.queue.errors import UnknownJob as UnknownJob
     from codeflash_parallel.queue.errors import UnknownKind as UnknownKind
-    from codeflash_parallel.queue.job_result import JobEnded as JobEnded
+    from codeflash_parallel.queue.job_builder import job_request as job_request
     from codeflash_parallel.queue.jobs import Budget as Budget
+    from codeflash_parallel.queue.jobs import JobEnded as JobEnded
     from codeflash_parallel.queue.jobs import JobKind as JobKind
     from codeflash_parallel.queue.jobs import JobState as JobState
     from codeflash_parallel.queue.jobs import Priority as Priority
-    from codeflash_parallel.queue.submission.job_builder import job_request as job_request
+    from codeflash_parallel.queue.sync_client import EvalQueueClient as EvalQueueClient
     from codeflash_parallel.repair.provider_protocol import Answer as Answer
     from codeflash_parallel.repair.provider_protocol import RefinementRequest as RefinementRequest
     from codeflash_parallel.repair.provider_protocol import RepairRequest as RepairRequest
@@ -58,13 +57,13 @@ _HOMES = {
     "Evaluator": "run.evaluator",
     "RaceMode": "run.run_state",
     "evaluate": "run.evaluator",
-    "job_request": "queue.submission.job_builder",
-    "AsyncEvalQueueClient": "queue.client.async_client",
-    "EvalQueueClient": "queue.client.sync_client",
-    "JobEnded": "queue.job_result",
+    "job_request": "queue.job_builder",
+    "AsyncEvalQueueClient": "queue.async_client",
+    "EvalQueueClient": "queue.sync_client",
+    "JobEnded": "queue.jobs",
     **dict.fromkeys(
         (
-            *("BudgetSpent", "Duplicate", "QueueFull", "RateLimited", "Refused"),
+            *("BudgetSpent", "QueueFull", "RateLimited", "Refused"),
             *("SubmitterLimit", "UnknownJob", "UnknownKind"),
         ),
         "queue.errors",

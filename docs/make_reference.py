@@ -28,7 +28,7 @@ from codeflash_parallel.queue import errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
 from codeflash_parallel.report.json_document import schema
-from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.report.queue.queue_document import queue_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 
 PAGES = Path(__file__).parent / "reference"
@@ -331,11 +331,11 @@ _REFUSALS = "A refusal ends with exit code `2`, or `4` where the machine is at f
 
 
 def _refusals() -> Iterator[tuple[str, str, str]]:
-    """Yield code, meaning and figures of every refusal, as their module draws them."""
-    for name, code, meaning in re.findall(r"── (\w+) +([A-Z_]{6,}) *(.*)", errors.__doc__ or ""):
-        figures = list(inspect.signature(getattr(errors, name)).parameters)
-        told = [f"`{figure}`" for figure in figures if figure not in {"job", "folder", "path"}]
-        yield f"`{code}`", meaning.strip() or (getattr(errors, name).__doc__ or ""), ", ".join(told)
+    """Yield code, meaning and figures of every error of the queue."""
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and (code := vars(kind).get("CODE")):
+            figures = ", ".join(f"`{figure}`" for figure in kind.FIGURES)
+            yield f"`{code}`", inspect.getdoc(kind) or "", figures
 
 
 _JSONL = """`--output-format jsonl` writes one event a line while it happens. Every line has `run_id`, `seq` (from 0), `event`

@@ -175,7 +175,7 @@ MUTATIONS = (
     ),
     Mutation(
         check="the runner's own code",
-        seams=(f"{CHECK}.integrity.report_trust:_replaced",),
+        seams=(f"{CHECK}.integrity.process_faults:_replaced",),
         made=always(""),
         attack="told_apart_by_the_source",
     ),

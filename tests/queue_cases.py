@@ -19,7 +19,7 @@ from codeflash_parallel.queue.jobs import (
     WaitReason,
 )
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.report.queue.json_document import (
+from codeflash_parallel.report.queue.queue_document import (
     JobView,
     Newness,
     queue_schema,

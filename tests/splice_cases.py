@@ -180,8 +180,8 @@ def helper(x):
 ''',
         {
             "TYPE_CHECKING\n\n": "TYPE_CHECKING\nimport sys\nimport os.path as p\nfrom collections import Counter\n"
-            "from . import sibling\nfrom math import *\n\n",
-            "import Iterable\n": "import Iterable\n    from collections.abc import Iterator\n",
+            "from . import sibling\nfrom math import *\n"
+            "if TYPE_CHECKING:\n    from collections.abc import Iterator\n\n",
             "return x * 2": "return x * 3",
             "    # doubles\n": "",
         },

@@ -8,9 +8,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.candidates.functions import Target
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind

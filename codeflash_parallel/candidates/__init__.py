@@ -1,5 +1,6 @@
-"""Static rules and facts about a candidate's files, without running them.
+"""Candidates as they are handed in, and static rules and facts about their files, without running them.
 
-Offers: path_policy, fingerprint.fingerprint, target.Target, source_text.SourceText, syntax_check.
+Offers: submissions.read_submissions, path_policy, function_replacement.splice, functions (`Target`,
+`locate`), code_changes, python_source, source_text.
 Imports: config, result.
 """

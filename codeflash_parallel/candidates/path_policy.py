@@ -1,7 +1,8 @@
-"""Which paths a candidate may touch: the first gate. Pure: path names in, reasons out."""
+"""Rules for the paths that a candidate may touch: the first gate. Pure: path names in, reasons out."""
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,34 +20,14 @@ _CONFIGURATION = frozenset(
 )
 #: Modules that Python runs at its start by itself.
 _STARTUP = frozenset({"sitecustomize.py", "usercustomize.py"})
-#: What cannot be read as text by whoever reviews the winner.
-_BINARIES = (
-    "*.so",
-    "*.so.*",
-    "*.pyd",
-    "*.dll",
-    "*.dylib",
-    "*.a",
-    "*.o",
-    "*.pyc",
-    "*.pyo",
-    "*.pth",
-    "*.egg",
-    "*.whl",
-)
+#: Names of files that cannot be reviewed as text.
+_BINARY = re.compile(r".*\.(so|pyd|dll|dylib|a|o|pyc|pyo|pth|egg|whl|so\..*)", re.DOTALL)
 #: Top-level modules that, if shadowed, would put a candidate in charge of its own judgement.
 _RESERVED = frozenset(
     {
         *("pytest", "_pytest", "pluggy", "iniconfig", "xdist", "execnet", "hypothesis", "coverage", "py"),
-        *(
-            "exceptiongroup",
-            "tomli",
-            "colorama",
-            "pygments",
-            "packaging",
-            "line_profiler",
-            "_codeflash_guest",
-        ),
+        *("exceptiongroup", "tomli", "colorama", "pygments", "packaging"),
+        *("line_profiler", "_codeflash_guest"),
     }
 )
 _LONGEST_NAME_BYTES = 255
@@ -95,7 +76,7 @@ def _meaning_faults(path: str, protected: Sequence[str]) -> Iterator[str]:
         yield "it configures the tests or the installation"
     if name in _STARTUP:
         yield "Python runs it at its start"
-    if any(fnmatchcase(name, pattern) for pattern in _BINARIES) or "__pycache__" in folders:
+    if _BINARY.fullmatch(name) or "__pycache__" in folders:
         yield "it is not source text"
 
 

@@ -1,14 +1,17 @@
-"""Keep the form of a source file when its text changes: encoding, byte-order mark, line endings. Pure."""
+"""Text of source files: encoding, byte-order mark, line endings, and whether it is Python."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import re
+import subprocess
 import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from pathlib import Path
+
+from codeflash_parallel.candidates.python_source import decoded, parse_anew, pieces
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
@@ -18,13 +21,14 @@ class SourceText:
     """A Python file as text with line feeds alone, and what is needed to write it as it was.
 
     Attributes:
-        lines: of the original, with their own endings.
+        mark: the byte-order mark, or nothing.
+        line_end: of most of its lines; a file in which they differ is written with this one alone.
     """
 
     text: str
     encoding: str
     mark: bytes
-    lines: tuple[str, ...]
+    line_end: str
 
     @classmethod
     def read(cls, data: bytes) -> SourceText:
@@ -32,13 +36,14 @@ class SourceText:
 
         Raises:
             SyntaxError: unknown encoding.
-            UnicodeDecodeError: it is not what it says.
+            UnicodeDecodeError: it is not in the encoding that it names.
         """
         mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         encoding = "utf-8" if encoding == "utf-8-sig" else encoding
         text = data[len(mark) :].decode(encoding)
-        return cls(text=text.replace("\r\n", "\n"), encoding=encoding, mark=mark, lines=tuple(_split(text)))
+        line_end = "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
+        return cls(text=text.replace("\r\n", "\n"), encoding=encoding, mark=mark, line_end=line_end)
 
     def write(self, text: str) -> bytes:
         """Return the bytes of a new text in the form of the old one.
@@ -46,36 +51,13 @@ class SourceText:
         Raises:
             UnicodeEncodeError: the encoding lacks a character of the new text.
         """
-        body = _with_endings(text.removeprefix("\ufeff").replace("\r\n", "\n"), self.lines)
+        body = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\n", self.line_end)
         return self.mark + body.encode(self.encoding)
 
 
 def is_crlf(data: bytes) -> bool:
     """Say whether every line of a file ends as on Windows."""
     return b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
-
-
-def _split(text: str) -> list[str]:
-    """Split at line feeds only; form feeds and the like are part of a line."""
-    return [line for line in re.split(r"(?<=\n)", text) if line]
-
-
-def _with_endings(text: str, old: tuple[str, ...]) -> str:
-    """Give each line the ending it had; new lines get that of most."""
-    if not any("\r\n" in line for line in old):
-        return text
-    windows = sum(line.endswith("\r\n") for line in old)
-    if windows == sum(line.endswith("\n") for line in old):
-        return text.replace("\n", "\r\n")
-    new = _split(text)
-    usual = "\r\n" if 2 * windows > len(old) else "\n"
-    endings = [usual] * len(new)
-    bare = [line.replace("\r\n", "\n") for line in old]
-    for start, at, size in SequenceMatcher(None, bare, new, autojunk=False).get_matching_blocks():
-        for offset in range(size):
-            endings[at + offset] = "\r\n" if old[start + offset].endswith("\r\n") else "\n"
-    pairs = zip(new, endings, strict=True)
-    return "".join(line.removesuffix("\n") + (end if line.endswith("\n") else "") for line, end in pairs)
 
 
 def _ends_file(lines: list[bytes], index: int) -> bool:
@@ -107,3 +89,45 @@ def windows_patch(patch: bytes, is_windows: Callable[[str], bool]) -> bytes:
         elif found := _HUNK.match(line):
             old_left, new_left = (int(count) if count is not None else 1 for count in found.groups())
     return b"\n".join(lines)
+
+
+#: Compiling one file takes milliseconds; an interpreter that needs longer says nothing about the text.
+_COMPILE_DEADLINE_S = 20.0
+_COMPILE = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec', dont_inherit=True)"
+
+
+def syntax_fault(source: bytes, known: bytes = b"") -> str:
+    """Return what our own parser says against a text, empty when nothing.
+
+    Runs on the event loop's thread: the filter of warnings belongs to the whole process.
+
+    Args:
+        source: a file, in whatever encoding it names.
+        known: what it was made from; only what differs is parsed.
+    """
+    text = decoded(source)
+    try:
+        if text is None:
+            parse_anew(source)
+        else:
+            pieces(text, decoded(known) or "")
+    except SyntaxError as error:
+        where = f" (line {error.lineno})" if error.lineno else ""
+        return f"{error.msg}{where}"
+    return ""
+
+
+def compiles(interpreter: Path, source: bytes) -> bool:
+    """Ask the project's Python, which may be newer than ours; nothing is executed."""
+    try:
+        done = subprocess.run(
+            (interpreter, "-I", "-S", "-c", _COMPILE, "candidate.py"),
+            input=source,
+            capture_output=True,
+            timeout=_COMPILE_DEADLINE_S,
+            check=False,
+            env={"PYTHONWARNINGS": "ignore"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

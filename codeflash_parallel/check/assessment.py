@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import (
     BaselineReplays,
@@ -26,9 +26,9 @@ from codeflash_parallel.check.integrity.process_faults import (
     ProcessFault,
     leak,
     machinery_fault,
+    unbelievable,
     wrong_source,
 )
-from codeflash_parallel.check.integrity.report_trust import unbelievable
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import ValueCounts
@@ -37,7 +37,7 @@ from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateFinding:
-    """What is known of a candidate; the gravest finding gives the code."""
+    """The findings about a candidate; the gravest one gives the code."""
 
     tests: TestComparison
     values: ValueComparison | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays
 from codeflash_parallel.check.comparison.outcome_comparison import Outcomes, TestKey
 from codeflash_parallel.check.integrity.canaries import CanaryPlace
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.result.outcome_codes import Level
 
 
@@ -34,8 +34,6 @@ class Baseline:
         rootdir, inifile: pytest's, relative to the workspace's root (``"."`` is the root itself).
         selected: ids of the tests that candidates run, in order; quarantined ones left out.
         expected: outcome by test id of `selected`.
-        order: `selected` in an order that the baseline was run in: that of screening, without killers.
-        order_sensitive: outcomes depend on the order: it is the collected one and stays it.
         asked: ids of all tests that were asked for, in order; quarantined ones left out.
         asked_expected: outcome by test id of `asked`.
         executing: ids of tests that execute a target; empty means that whole tests are the level.
@@ -83,8 +81,6 @@ class Baseline:
     selected: tuple[str, ...]
     expected: Mapping[str, str]
     executing: tuple[str, ...]
-    order: tuple[str, ...] = ()
-    order_sensitive: bool = False
     asked: tuple[str, ...] = ()
     asked_expected: Mapping[str, str] = field(default_factory=dict)
     benchmarks: tuple[str, ...] = ()
@@ -141,11 +137,6 @@ class Baseline:
             inputs = self.inputs_of.get(index)
             index = next((i for i in self.calls if self.inputs_of.get(i) == inputs), index)
         return self.calls.get(index)
-
-    @property
-    def changed_order(self) -> tuple[str, ...]:
-        """Return the order of screening where it is not that of collection."""
-        return self.order if self.order != self.selected else ()
 
     @property
     def longest_cpu_ns(self) -> int:

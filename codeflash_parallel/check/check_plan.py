@@ -11,7 +11,6 @@ from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice
 from codeflash_parallel.check.dispatch.step_times import ProcessUsage
 from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.check.session.selected_tests import unselected
 from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
@@ -19,7 +18,7 @@ from codeflash_parallel.result.runtime_protocols import ProcessLimits
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckOutcome:
-    """What a check found: `OK`, a code of rejection, or an `INFRA_…` code.
+    """Outcome of a check: `OK`, a code of rejection, or an `INFRA_…` code.
 
     Attributes:
         tests_ns: the tests' own setup, call and teardown.
@@ -59,7 +58,7 @@ class CheckOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckPlan:
-    """How candidates of this run are checked.
+    """The plan by which candidates of this run are checked.
 
     Attributes:
         workers: xdist workers; with any there is no server.
@@ -92,4 +91,5 @@ class CheckPlan:
     @property
     def rest(self) -> tuple[str, ...]:
         """Return the tests that were asked for and that screening leaves out."""
-        return unselected(self.baseline.asked, self.baseline.selected)
+        selected = set(self.baseline.selected)
+        return tuple(test for test in self.baseline.asked if test not in selected)

@@ -8,7 +8,7 @@ where a shortcut could be to blame for a rejection, it is made again without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import PurePosixPath
@@ -29,7 +29,7 @@ from codeflash_parallel.check.dispatch.fork_points import (
 from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, WarmServers, run_served
 from codeflash_parallel.check.dispatch.step_times import StepTimes
 from codeflash_parallel.check.integrity.canaries import draw
-from codeflash_parallel.check.integrity.report_trust import unbelievable
+from codeflash_parallel.check.integrity.process_faults import unbelievable
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import (
     RunnerSession,
@@ -40,12 +40,8 @@ from codeflash_parallel.check.session.runner_session import (
     selected_run_spec,
 )
 from codeflash_parallel.check.session.selected_tests import (
-    ConfirmationNeed,
     ScreeningPlan,
-    as_baseline,
-    rejection_needs,
     screening,
-    tolerated,
 )
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import ValueCounts
@@ -79,8 +75,8 @@ async def check(
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
         blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)
-        if rejection_needs(screened, blamed) is ConfirmationNeed.AS_BASELINE:
-            found = await work.screened(as_baseline(plan.baseline))
+        if screened.needs_confirmation(blamed):
+            found = await work.screened(ScreeningPlan(tests=plan.baseline.selected))
     return work.outcome(await work.replayed(found))
 
 
@@ -159,9 +155,9 @@ class _Work:
             wrap=self._wrap,
             stop=StopRule.DECISIVE,
             tracebacks=Tracebacks.NATIVE,
-            order=how.in_changed_order(baseline.selected),
+            order=how.tests if how.tests != baseline.selected else (),
             workers=how.workers,
-            tolerated=tolerated(baseline.selected, baseline.expected),
+            tolerated=tuple(test for test in baseline.selected if test not in baseline.expected),
         )
         session = await self._tests(run, baseline.expected)
         compared = compare_tests(baseline.expected, session.report)
@@ -170,8 +166,7 @@ class _Work:
     async def explained(self) -> CandidateFinding:
         """Run the selected tests to the end."""
         baseline = self._baseline
-        workers = 0 if baseline.order_sensitive else self._plan.workers
-        run = SelectedRun(order=baseline.changed_order, workers=workers)
+        run = SelectedRun(workers=self._plan.workers)
         session = await self._tests(run, baseline.expected)
         compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, {})
@@ -183,7 +178,10 @@ class _Work:
         if not known:
             return CandidateFinding(tests=compare_tests({}, RunnerReport()))
         run = SelectedRun(
-            stop=StopRule.DECISIVE, tracebacks=Tracebacks.NATIVE, only=only, tolerated=tolerated(only, known)
+            stop=StopRule.DECISIVE,
+            tracebacks=Tracebacks.NATIVE,
+            only=only,
+            tolerated=tuple(test for test in only if test not in known),
         )
         session = await self._tests(run, known)
         compared = compare_tests(known, session.report)
@@ -297,3 +295,32 @@ def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:
     return frozenset(
         f for f, init in inits.items() if init not in added and (workspace.root / init).is_file()
     )
+
+
+async def trial(
+    plan: CheckPlan, workspace: Workspace, tests: Sequence[str], servers: WarmServers | None
+) -> frozenset[str]:
+    """Run some of the selected tests on the unchanged snapshot; return those with the expected outcome.
+
+    Cancelling kills what runs.
+
+    Args:
+        plan: of the run.
+        workspace: it holds the unchanged snapshot.
+        tests: in the order in which they are to be run, and nothing before them.
+        servers: of this slot.
+    """
+    # As candidates are run: servers at `collected` record calls inside the tests of all runs or of none.
+    wrap = WrapMode.DIGEST if plan.watches else WrapMode.NONE
+    run = SelectedRun(wrap=wrap, order=tuple(tests), tracebacks=Tracebacks.NATIVE)
+    # The arguments stay those of all selected tests: they are what a template was started with.
+    spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    place = RunPlace(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
+    served = await run_served(place, spec, ForkChoice(point=ForkPoint.COLLECTED), _no_doubt)
+    got, expected = served.session.report.tests, plan.baseline.expected
+    return frozenset(test for test in tests if test in got and got[test].outcome == expected[test])
+
+
+def _no_doubt(_session: RunnerSession) -> str:
+    """Let every run count: one that a fork has spoilt shows in what it says of the tests."""
+    return ""

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import TextIO
+from types import MappingProxyType
+from typing import Any, TextIO
 
 from codeflash_parallel.cli.exit_codes import ExitCode, reporting_errors
 from codeflash_parallel.cli.output import Output, say
@@ -31,7 +31,7 @@ COMMANDS = MappingProxyType(
     }
 )
 
-#: The same for `queue`; each is a module of the package `queue`.
+#: The same for `queue`.
 QUEUE_COMMANDS = MappingProxyType(
     {
         "queue submit": "Hand in candidates; say at once which job that is, its position and why it waits.",
@@ -45,6 +45,16 @@ QUEUE_COMMANDS = MappingProxyType(
         "queue retry": "Send dead jobs back to the queue.",
         "queue dead": "List the jobs whose attempts are used up, and what they printed last.",
         "queue metrics": "Write the queue's figures as Prometheus text.",
+    }
+)
+
+#: Module of the package `queue` → the commands in its `COMMANDS`.
+_QUEUE_MODULES = MappingProxyType(
+    {
+        "submit": ("submit",),
+        "wait": ("wait", "result"),
+        "views": ("status", "list", "dead", "metrics"),
+        "control": ("cancel", "pause", "unpause", "retry"),
     }
 )
 
@@ -73,7 +83,7 @@ def _output_for(arguments: Sequence[str]) -> Output:
     """Return the place of the result: `queue result` gives a run, the others of the queue an answer."""
     match arguments:
         case ["queue", name, *_] if name != "result":
-            from codeflash_parallel.cli.queue_support.command_base import QueueOutput
+            from codeflash_parallel.cli.queue.command_base import QueueOutput
 
             return QueueOutput.found_in(arguments)
         case _:
@@ -127,9 +137,12 @@ def _run_command(name: str, arguments: Sequence[str], output: Output) -> int:
     return code
 
 
-def find_command(name: str) -> ModuleType:
-    """Return the module of a command: its `add_arguments` and `run`."""
-    return importlib.import_module(f"codeflash_parallel.cli.{name.replace(' ', '.')}")
+def find_command(name: str) -> Any:
+    """Return a command: something with `add_arguments` and `run`."""
+    if not name.startswith("queue "):
+        return importlib.import_module(f"codeflash_parallel.cli.{name}")
+    place = next(place for place, names in _QUEUE_MODULES.items() if name.removeprefix("queue ") in names)
+    return importlib.import_module(f"codeflash_parallel.cli.queue.{place}").COMMANDS[name]
 
 
 def _unknown(name: str) -> UsageError:

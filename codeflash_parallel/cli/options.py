@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import Any, NoReturn
 
-from codeflash_parallel.candidates.input.sources import CandidateSource
+from codeflash_parallel.candidates.submissions import CandidateSource
 from codeflash_parallel.cli.output import Format, say
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
@@ -132,7 +133,7 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         dest="sources",
         action="append",
-        type=CandidateSource.path,
+        type=CandidateSource,
         default=[],
         metavar="PATH",
         help="Folder or file: .patch, .diff, .py (the function), .jsonl; - is stdin. May be repeated.",
@@ -141,7 +142,7 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
         "--candidate",
         dest="sources",
         action="append",
-        type=CandidateSource.ref,
+        type=partial(CandidateSource, is_ref=True),
         default=[],
         metavar="REF",
         help="Git ref whose changes are a candidate. May be repeated.",

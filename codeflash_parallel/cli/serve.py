@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queue_support.command_base import span
+from codeflash_parallel.cli.queue.command_base import shell_words, span
 from codeflash_parallel.config.pyproject import must_be_there
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
@@ -32,6 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SPAN",
         help="After the first SIGTERM or Ctrl-C, jobs that run have so long to end; what has not ended then "
         "goes back to the queue. The second signal ends it at once. Default: 60s.",
+    )
+    parser.add_argument(
+        "--on-end",
+        default="",
+        metavar="COMMAND",
+        help="Run a command when a job has ended, with CODEFLASH_PARALLEL_JOB (its id) and "
+        "CODEFLASH_PARALLEL_VERDICT (verdict, code of its error, or state) in its environment. What it "
+        "prints, and whether it failed, goes to on-end.log in the queue's folder; after 60 s it is killed.",
     )
     group = parser.add_argument_group(
         "rules of the queue", "Also in pyproject.toml, [tool.codeflash-parallel.queue]."
@@ -55,6 +63,7 @@ def run(args: argparse.Namespace, _output: Output) -> int:
             cache_dir=cache_root(settings),
             drain_s=args.drain,
             pass_env=settings.pass_env,
+            on_end=shell_words("--on-end", args.on_end),
             on_ready=lambda info: _say_ready(queue_folder(settings), info),
         )
     )

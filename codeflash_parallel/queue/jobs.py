@@ -1,13 +1,22 @@
-"""Jobs of the evaluation queue: requests, states, places and receipts."""
+"""Jobs of the evaluation queue: requests, states, places, receipts and results."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, NewType
+from typing import Any, Final, NamedTuple, NewType
 
 from codeflash_parallel.process.machine import boot_id
+from codeflash_parallel.result.codec import to_plain
+from codeflash_parallel.result.errors import (
+    CodeflashParallelError,
+    EnvironmentFault,
+    InternalError,
+    UsageError,
+)
 
 #: Id of a job within its queue.
 JobId = NewType("JobId", str)
@@ -46,6 +55,10 @@ class JobState(StrEnum):
     DROPPED = "dropped"
     #: Its attempts are used up.
     DEAD = "dead"
+
+
+#: States that end a job.
+FINAL: Final = frozenset(JobState) - {JobState.QUEUED, JobState.RUNNING}
 
 
 class Priority(StrEnum):
@@ -162,6 +175,7 @@ class JobRequest:
         start_after_s: seconds before it may start.
         budget: of the run; the first one that a run states holds.
         pass_env: names and patterns of the daemon's variables that candidates see.
+        snapshot: place of its snapshot, see `queue.snapshot_store`; it is kept until the job ends.
     """
 
     kind: JobKind
@@ -173,6 +187,7 @@ class JobRequest:
     start_after_s: float = 0.0
     budget: Budget = Budget()
     pass_env: tuple[str, ...] = ()
+    snapshot: str = ""
 
 
 class QueuePlace(NamedTuple):
@@ -234,3 +249,90 @@ class Receipt(NamedTuple):
     job: Job
     place: QueuePlace
     is_new: bool
+
+
+# --- results ---------------------------------------------------------------------------------------------
+
+#: Final states without a result → code, what happened, what to do.
+_WITHOUT_RESULT: Mapping[JobState, tuple[str, str, str]] = {
+    JobState.CANCELLED: ("JOB_CANCELLED", "was cancelled", "Submit it again if it is still wanted."),
+    JobState.EXPIRED: ("JOB_EXPIRED", "waited for longer than a job may", "Submit it again."),
+    JobState.DROPPED: ("JOB_DROPPED", "made room for a newer one in a full queue", "Submit it again."),
+    JobState.DEAD: ("JOB_DEAD", "failed on all its attempts", "`queue retry` sends it back to the queue."),
+}
+
+
+class JobEnded(EnvironmentFault):
+    """A job ended without a result.
+
+    Args:
+        job: as it is now.
+
+    Attributes:
+        job_id, state: of the job.
+        fault: its last fault; empty if it had none.
+        last_output: end of the output of its last failed attempt.
+    """
+
+    def __init__(self, job: Job) -> None:
+        code, what, hint = _WITHOUT_RESULT[job.state]
+        why = f" ({job.fault})" if job.fault else ""
+        super().__init__(code, f"Job {job.job_id} {what}{why}.", hint)
+        self.job_id = job.job_id
+        self.state = job.state
+        self.fault = job.fault
+        self.last_output = job.last_output
+
+
+def result_of(job: Job) -> dict[str, Any]:
+    """Return the result of a job that is final.
+
+    Returns:
+        What its worker wrote: `document`, `scores`, `error`, `intervals`, `cpu_s` and `worker`.
+
+    Raises:
+        CodeflashParallelError: the error that its evaluation ended with.
+        JobEnded: it has no result.
+    """
+    if job.state is not JobState.DONE:
+        raise JobEnded(job)
+    result: dict[str, Any] = json.loads(job.result)
+    if result.get("error"):
+        raise error_of(result["error"])
+    return result
+
+
+def outcome_of(job: Job) -> str:
+    """Return a job's end in one word: verdict, code of an error, or state; empty while it is open."""
+    if job.state not in FINAL:
+        return ""
+    if job.state is not JobState.DONE:
+        return job.state.value
+    result = json.loads(job.result)
+    document = result.get("document") or {}
+    error = document.get("error") or result.get("error") or {}
+    without_verdict = "incomplete" if result.get("scores") is None else "scores"
+    return str(document.get("verdict") or error.get("code") or without_verdict)
+
+
+def error_document(error: CodeflashParallelError) -> dict[str, Any]:
+    """Return an error as JSON values: its family, what every error has, and its own fields."""
+    own = {name: value for name, value in vars(error).items() if name not in _EVERY}
+    texts = {name: getattr(error, name) for name in _EVERY}
+    return {"type": type(error).__name__, "family": error.family, **texts, "fields": to_plain(own)}
+
+
+def error_of(data: Mapping[str, Any]) -> CodeflashParallelError:
+    """Return an error of the family that `error_document` was given, with the same texts and fields."""
+    kind = _FAMILIES.get(str(data.get("family")), InternalError)
+    error = kind(*(str(data.get(name, "")) for name in _EVERY))
+    for name, value in dict(data.get("fields", {})).items():
+        setattr(error, str(name), value)
+    return error
+
+
+#: What every error has.
+_EVERY = ("code", "message", "hint")
+_FAMILIES: Mapping[str, type[CodeflashParallelError]] = {
+    kind.family: kind for kind in (UsageError, EnvironmentFault, InternalError)
+}

@@ -1,13 +1,48 @@
-"""Figures of a queue, and their Prometheus text format. Pure."""
+"""Figures of a queue: counted from its rows, and written in the text format of Prometheus."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from codeflash_parallel.queue.jobs import JobState
+from codeflash_parallel.queue.jobs import FINAL, JobState
+from codeflash_parallel.queue.store.database import Database
+
+#: Labels and figures.
+_Samples = Sequence[tuple[Mapping[str, str], float]]
+
+#: Durations are of the newest jobs, so many.
+_RECENT = 1000
+
+#: Code at the start of a fault.
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
+
+#: Labels must be bounded; rarer codes are counted together.
+_MOST_CODES = 40
+
+#: A job with a later start has not begun to wait.
+_OLDEST = "SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued' AND (ready = 1 OR fence > 0)"
+_BUSY = """
+SELECT busy_ms + COALESCE(
+    (SELECT SUM(MIN(?, MAX(lease_ms, beat_ms)) - claimed_ms) FROM jobs WHERE state = 'running'), 0
+) FROM queue
+"""
+_LAST_FAULT = """
+SELECT fault FROM jobs WHERE state NOT IN ('queued', 'running') AND fault <> ''
+ORDER BY ended_ms DESC LIMIT 1
+"""
+_DURATIONS = f"""
+SELECT waited_ms, ended_ms - claimed_ms AS served_ms FROM jobs
+WHERE state NOT IN ('queued', 'running') AND state = 'done' ORDER BY ended_ms DESC LIMIT {_RECENT}
+"""  # noqa: S608 - our own number
+#: Scans all rows; an index or counters would slow down every write.
+_TALLIES = """
+SELECT state, fault, COUNT(*) AS n, SUM(fence) AS attempts FROM jobs GROUP BY state, fault ORDER BY n DESC
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +69,7 @@ class QueueHealth:
         states: jobs by their state.
         results: finished jobs by their state and fault code (`done` has none); a bounded set of labels.
         attempts: claims of all jobs.
+        busy_s: time for which attempts have run, those that run included; it never decreases.
     """
 
     depth: int
@@ -48,6 +84,56 @@ class QueueHealth:
     states: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     results: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     attempts: int = 0
+    busy_s: float = 0.0
+
+
+def read_health(database: Database, slots: int, now_ms: int) -> QueueHealth:
+    """Return the queue's figures; part of the caller's transaction."""
+    tallies = database.rows(_TALLIES)
+    states = _states(tallies)
+    oldest = database.rows(_OLDEST)[0][0]
+    running = database.rows("SELECT job_id, beat_ms FROM jobs WHERE state = 'running' ORDER BY number")
+    error = database.row(_LAST_FAULT)
+    busy_ms = database.number(_BUSY, (now_ms,))
+    recent = database.rows(_DURATIONS)
+    return QueueHealth(
+        depth=states.get("queued", 0),
+        running=states.get("running", 0),
+        slots=slots,
+        paused=bool(database.number("SELECT paused FROM queue")),
+        waits=spread([row["waited_ms"] / 1000 for row in recent]),
+        services=spread([row["served_ms"] / 1000 for row in recent]),
+        oldest_s=0.0 if oldest is None else max(0.0, (now_ms - oldest) / 1000),
+        last_error=error["fault"] if error is not None else "",
+        lease_ages_s=MappingProxyType(
+            {row["job_id"]: max(0.0, (now_ms - row["beat_ms"]) / 1000) for row in running}
+        ),
+        states=MappingProxyType(states),
+        results=MappingProxyType(_results(tallies)),
+        attempts=sum(row["attempts"] for row in tallies),
+        busy_s=busy_ms / 1000,
+    )
+
+
+def _states(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in tallies:
+        counts[row["state"]] = counts.get(row["state"], 0) + row["n"]
+    return counts
+
+
+def _results(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
+    """Count ended jobs by state and code of the fault."""
+    counts: dict[str, int] = {}
+    for row in tallies:
+        if row["state"] not in FINAL:
+            continue
+        code = _CODE.match(row["fault"])
+        label = row["state"] + (f" {code.group()}" if code else "")
+        if code and label not in counts and len(counts) >= _MOST_CODES:
+            label = f"{row['state']} OTHER"
+        counts[label] = counts.get(label, 0) + row["n"]
+    return counts
 
 
 def spread(seconds: Sequence[float]) -> DurationSummary:
@@ -62,52 +148,53 @@ def _share(ordered: Sequence[float], share: float) -> float:
     return ordered[math.ceil(share * len(ordered)) - 1]
 
 
-#: Name, type, help; as the text format of Prometheus has them.
-_METRICS = {
-    "depth": ("gauge", "Jobs that wait."),
-    "running": ("gauge", "Jobs that run."),
-    "slots": ("gauge", "Jobs that may run at once."),
-    "paused": ("gauge", "1 while no job may start."),
-    "oldest_seconds": ("gauge", "Time for which the oldest waiting job has waited."),
-    "attempts_total": ("counter", "Claims of all jobs."),
-    "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
-    "jobs": ("gauge", "Jobs by state."),
-    "ended_jobs": ("gauge", "Jobs that have ended, by state and code of the fault."),
-    "wait_seconds": ("summary", "Time from the submission to the first start, of recent jobs."),
-    "service_seconds": ("summary", "Time from the last start to the result, of recent jobs."),
-}
+#: Name, type and help, as the text format of Prometheus has them, and the samples: one figure, or several.
+_METRICS: Sequence[tuple[str, str, str, Callable[[QueueHealth], float | _Samples]]] = (
+    ("depth", "gauge", "Jobs that wait.", lambda h: h.depth),
+    ("running", "gauge", "Jobs that run.", lambda h: h.running),
+    ("slots", "gauge", "Jobs that may run at once.", lambda h: h.slots),
+    ("paused", "gauge", "1 while no job may start.", lambda h: h.paused),
+    ("oldest_seconds", "gauge", "Time for which the oldest waiting job has waited.", lambda h: h.oldest_s),
+    ("attempts_total", "counter", "Claims of all jobs.", lambda h: h.attempts),
+    (
+        *("busy_seconds_total", "counter", "Time for which attempts have run, summed over all slots."),
+        lambda h: h.busy_s,
+    ),
+    (
+        *("lease_age_seconds", "gauge", "Time since the last sign of life of the quietest running job."),
+        lambda h: max(h.lease_ages_s.values(), default=0.0),
+    ),
+    (
+        *("jobs", "gauge", "Jobs by state."),
+        lambda h: [({"state": state}, h.states.get(state, 0)) for state in JobState],
+    ),
+    (
+        *("ended_jobs", "gauge", "Jobs that have ended, by state and code of the fault."),
+        lambda h: [
+            ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
+            for label, count in sorted(h.results.items())
+        ],
+    ),
+    (
+        *("wait_seconds", "summary", "Time from the submission to the first start, of recent jobs."),
+        lambda h: _quantiles(h.waits),
+    ),
+    (
+        *("service_seconds", "summary", "Time from the last start to the result, of recent jobs."),
+        lambda h: _quantiles(h.services),
+    ),
+)
 
 
 def prometheus(health: QueueHealth) -> str:
     """Return the figures in the text format of Prometheus."""
     lines: list[str] = []
-    for name, (kind, text) in _METRICS.items():
-        full = f"codeflash_parallel_queue_{name}"
+    for name, kind, text, read in _METRICS:
+        full, found = f"codeflash_parallel_queue_{name}", read(health)
+        samples = [({}, found)] if isinstance(found, float | int) else found
         lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-        lines += [f"{full}{_labels(labels)} {_figure(value)}" for labels, value in _samples(health, name)]
+        lines += [f"{full}{_labels(labels)} {_figure(value)}" for labels, value in samples]
     return "\n".join(lines) + "\n"
-
-
-def _samples(health: QueueHealth, name: str) -> list[tuple[Mapping[str, str], float]]:
-    several: Mapping[str, list[tuple[Mapping[str, str], float]]] = {
-        "jobs": [({"state": state}, health.states.get(state, 0)) for state in JobState],
-        "ended_jobs": [
-            ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
-            for label, count in sorted(health.results.items())
-        ],
-        "wait_seconds": _quantiles(health.waits),
-        "service_seconds": _quantiles(health.services),
-    }
-    one: Mapping[str, float] = {
-        "depth": health.depth,
-        "running": health.running,
-        "slots": health.slots,
-        "paused": health.paused,
-        "oldest_seconds": health.oldest_s,
-        "attempts_total": health.attempts,
-        "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),
-    }
-    return several[name] if name in several else [({}, one[name])]
 
 
 def _figure(value: float) -> str:
@@ -115,7 +202,7 @@ def _figure(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def _quantiles(durations: DurationSummary) -> list[tuple[Mapping[str, str], float]]:
+def _quantiles(durations: DurationSummary) -> _Samples:
     if not durations.count:
         return []
     return [({"quantile": "0.5"}, durations.p50_s), ({"quantile": "0.95"}, durations.p95_s)]

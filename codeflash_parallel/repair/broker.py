@@ -1,55 +1,128 @@
-"""Asks providers in threads of one owned `ThreadPoolExecutor`, with a deadline on each request.
+"""Requests to providers: what the budget allows, and answers with a deadline on each request.
 
-A provider that raises, answers nonsense or hangs costs its own request only. One that is past its deadline is
-abandoned: its answer is ignored and another thread takes its place; once `MAX_ABANDONED` hang at a time,
-providers are off for the rest of the run. Leaving the broker never waits for a provider. The interpreter,
-however, joins the threads of every `ThreadPoolExecutor` when it exits: a program that gives us a Python
-callable which never returns can only be ended by a signal. Our own command line does not have that problem:
-its providers are child processes, which are killed when the broker is left.
+A provider is called on a worker thread. One that raises, gives a malformed answer or hangs costs that request
+only. Past its deadline it is abandoned: its answer is ignored and another thread takes its place; after
+`MAX_ABANDONED` such requests, providers are off for the rest of the run. Leaving the broker never waits for a
+provider. The interpreter, however, joins worker threads when it exits: a program that gives us a Python
+callable which never returns can only be ended by a signal. The providers of our own command line are child
+processes, which are killed when the broker is left.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import traceback
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
-from codeflash_parallel.repair.command_providers import CommandRefiner, CommandRepairer
-from codeflash_parallel.repair.provider_answers import (
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.repair.command_providers import CommandProvider, ProviderProcesses
+from codeflash_parallel.repair.provider_protocol import (
     Outcome,
     ProviderAnswers,
     ProviderFailure,
-    checked_answers,
-)
-from codeflash_parallel.repair.provider_processes import ProviderProcesses
-from codeflash_parallel.repair.provider_protocol import (
-    Answer,
     RefinementRequest,
     Refiner,
     Repairer,
     RepairRequest,
+    checked_answers,
 )
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 #: Requests that are worked on at once: providers wait for networks, so more than cores, less than a flood.
 WORKERS = 4
-#: Hanging providers at a time that are put up with; each one keeps a thread.
+#: Requests past their deadline that are put up with; each one may keep a thread.
 MAX_ABANDONED = 4
 #: What a command provider, which has a deadline of its own, gets on top to be killed and to say so.
 _KILL_GRACE_S = 5.0
 #: How much of a provider's own words is kept in a reason.
 _REASON_CHARS = 1000
 
-_Answers = tuple[Answer, ...]
-_Wake = Callable[[Callable[[], object]], object]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderSpending:
+    """Requests and candidates of a run so far.
+
+    Attributes:
+        repairs: requests made, by the root of the lineage they were made for.
+        refined: candidates that were sent to the refiner.
+        correct: candidates that are equivalent to the baseline.
+        candidates: candidates known, those that are still to be judged included.
+        seconds_left: of the wall budget; infinite if there is none.
+    """
+
+    repairs: Mapping[CandidateId, int] = field(default_factory=dict)
+    refined: frozenset[CandidateId] = frozenset()
+    correct: int = 0
+    candidates: int = 0
+    seconds_left: float = float("inf")
+
+    def with_repair(self, root: CandidateId) -> ProviderSpending:
+        """Return the state after one more repair request."""
+        return replace(self, repairs={**self.repairs, root: self.repairs.get(root, 0) + 1})
+
+    def has_room(self, limits: Settings) -> bool:
+        """Tell whether time and number of candidates allow any further candidate."""
+        return self.seconds_left > 0 and not 0 < limits.max_candidates <= self.candidates
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefinementContender:
+    """A candidate that is faster than the baseline, as the ranking sees it.
+
+    Attributes:
+        depth: refinements in its lineage, itself included.
+        speedup: estimate against the baseline.
+        parent_speedup: the estimate of the candidate that it refines; 0 if it refines none.
+    """
+
+    id: CandidateId
+    depth: int
+    speedup: float
+    parent_speedup: float = 0.0
+
+
+def may_repair(limits: Settings, spent: ProviderSpending, root: CandidateId, evidence: int) -> bool:
+    """Tell whether one more repair may be asked for.
+
+    Args:
+        limits: of the run; see `Settings` for what 0 means.
+        spent: so far.
+        root: oldest ancestor of the candidate (itself if it has no parent): a lineage shares its repairs.
+        evidence: number of failing tests, missing tests and differing values that can be shown.
+    """
+    return (
+        evidence > 0
+        and spent.has_room(limits)
+        and not 0 < limits.enough_correct <= spent.correct
+        and spent.repairs.get(root, 0) < limits.repairs_per_candidate
+        and sum(spent.repairs.values()) < limits.repairs_per_run
+    )
+
+
+def choose_refinements(
+    limits: Settings, spent: ProviderSpending, ranked: Sequence[RefinementContender]
+) -> tuple[CandidateId, ...]:
+    """Return the candidates to refine next: the top k that are new to the refiner and whose lineage gains.
+
+    Args:
+        limits: of the run; see `Settings` for what 0 means.
+        spent: so far.
+        ranked: faster candidates, the fastest first.
+    """
+    return tuple(
+        contender.id
+        for contender in (ranked[: limits.refine_top] if spent.has_room(limits) else ())
+        if contender.id not in spent.refined
+        and contender.depth < limits.refine_depth
+        # a lineage is followed for as long as it brings something
+        and contender.speedup > contender.parent_speedup
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,35 +131,40 @@ class _Provider:
     call: Callable[[Any], object]
     deadline_s: float
 
+    def outcome(self, question: object, parents: Sequence[CandidateId]) -> Outcome:
+        """Call the provider and check its answers, in its thread: even listing them may take forever."""
+        try:
+            return ProviderAnswers(answers=checked_answers(self.call(question), parents))
+        except BaseException as error:  # noqa: BLE001 - a provider may call `sys.exit`
+            said = "".join(traceback.format_exception_only(error)).strip()[:_REASON_CHARS]
+            return ProviderFailure(reason=f"The {self.name} failed: {said}")
+
 
 class Broker:
     """Made by `open_broker`; each caller awaits the outcome of its own request."""
 
     def __init__(
-        self,
-        executor: ThreadPoolExecutor,
-        repairer: _Provider | None,
-        refiner: _Provider | None,
-        warn: Callable[[str], None],
+        self, repairer: _Provider | None, refiner: _Provider | None, warn: Callable[[str], None]
     ) -> None:
-        self._executor = executor
         self._repairer = repairer
         self._refiner = refiner
         self._warn = warn
-        self._places = anyio.Semaphore(WORKERS)
-        self._wake = _wake_here()
-        self._abandoned: list[Future[_Answers]] = []
-        self._off = False
+        self._places = anyio.CapacityLimiter(WORKERS)
+        self._abandoned = 0
+
+    @property
+    def _is_off(self) -> bool:
+        return self._abandoned >= MAX_ABANDONED
 
     @property
     def repairs(self) -> bool:
-        """Whether there is a repairer, and providers are not off."""
-        return self._repairer is not None and not self._off
+        """Tell whether there is a repairer, and providers are not off."""
+        return self._repairer is not None and not self._is_off
 
     @property
     def refines(self) -> bool:
-        """Whether there is a refiner, and providers are not off."""
-        return self._refiner is not None and not self._off
+        """Tell whether there is a refiner, and providers are not off."""
+        return self._refiner is not None and not self._is_off
 
     async def request_repair(self, request: RepairRequest) -> Outcome:
         """Ask for repairs of one candidate; cancelling gives the request up."""
@@ -103,43 +181,19 @@ class Broker:
         return await self._ask(self._refiner, tuple(requests), [r.candidate for r in requests])
 
     async def _ask(self, provider: _Provider, question: object, parents: Sequence[CandidateId]) -> Outcome:
+        call = partial(provider.outcome, question, parents)
         async with self._places:
-            if self._off:
+            if self._is_off:
                 return ProviderFailure(reason="Providers are off: too many requests never came back.")
-            try:
-                future = self._executor.submit(_answers, provider.call, question, parents)
-            except RuntimeError as error:  # no further thread can be started
-                return ProviderFailure(reason=f"The {provider.name} could not be asked: {error}.")
-            try:
-                await self._settled(future, provider.deadline_s)
-            finally:
-                future.cancel()
-            if future.done():
-                return _outcome(provider, future)
-            self._abandon(future)
-            return ProviderFailure(
-                reason=f"The {provider.name} gave no answer within {provider.deadline_s:g} s."
-            )
-
-    async def _settled(self, future: Future[_Answers], deadline_s: float) -> None:
-        """Wait until a future is done, or its deadline."""
-        done = anyio.Event()
-
-        def tell(_: object) -> None:
-            # the loop may be over when an abandoned provider comes back at last
-            with contextlib.suppress(RuntimeError):
-                self._wake(done.set)
-
-        future.add_done_callback(tell)
-        with anyio.move_on_after(deadline_s):
-            await done.wait()
-
-    def _abandon(self, future: Future[_Answers]) -> None:
-        """Count a provider that hangs: its thread is replaced by a spare one while there are any."""
-        self._abandoned = [f for f in (*self._abandoned, future) if not f.done()]
-        if len(self._abandoned) >= MAX_ABANDONED and not self._off:
-            self._off = True
-            self._warn(f"{MAX_ABANDONED} requests hang; providers are not asked any more in this run.")
+            with anyio.move_on_after(provider.deadline_s):
+                # A limiter of its own: the default one is shared with all other threads, and may be full.
+                threads = anyio.CapacityLimiter(1)
+                return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+            self._abandoned += 1
+            if self._abandoned == MAX_ABANDONED:
+                self._warn(f"{MAX_ABANDONED} requests hang; providers are not asked any more in this run.")
+        reason = f"The {provider.name} gave no answer within {provider.deadline_s:g} s."
+        return ProviderFailure(reason=reason)
 
 
 @asynccontextmanager
@@ -150,7 +204,7 @@ async def open_broker(
     deadline_s: float,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> AsyncIterator[Broker]:
-    """Open a broker; leaving it gives up what is unanswered, kills commands, and waits for nobody.
+    """Open a broker; leaving it gives up what is unanswered, kills commands, and waits for no provider.
 
     Args:
         repairer: answers repair requests.
@@ -159,51 +213,14 @@ async def open_broker(
         warn: told when providers are switched off.
     """
     children = ProviderProcesses()
-    executor = ThreadPoolExecutor(WORKERS + MAX_ABANDONED, thread_name_prefix="codeflash-provider")
+
+    def bound(name: str, provider: Callable[[Any], object] | None) -> _Provider | None:
+        if isinstance(provider, CommandProvider):
+            limit_s = provider.deadline_s + _KILL_GRACE_S
+            return _Provider(name=name, call=partial(provider.answer, children), deadline_s=limit_s)
+        return None if provider is None else _Provider(name=name, call=provider, deadline_s=deadline_s)
+
     try:
-        yield Broker(
-            executor,
-            _bound("repairer", repairer, children, deadline_s),
-            _bound("refiner", refiner, children, deadline_s),
-            warn,
-        )
+        yield Broker(bound("repairer", repairer), bound("refiner", refiner), warn)
     finally:
         children.close()
-        executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _bound(
-    name: str, provider: Callable[[Any], object] | None, children: ProviderProcesses, deadline_s: float
-) -> _Provider | None:
-    """Return how a provider is called; commands become children of the broker."""
-    if provider is None:
-        return None
-    if isinstance(provider, CommandRepairer | CommandRefiner):
-        limit_s = provider.deadline_s + _KILL_GRACE_S
-        return _Provider(name=name, call=partial(provider.answer, children), deadline_s=limit_s)
-    return _Provider(name=name, call=provider, deadline_s=deadline_s)
-
-
-def _answers(call: Callable[[Any], object], question: object, parents: Sequence[CandidateId]) -> _Answers:
-    """Call a provider and check what it returns, in its thread: even listing its answers may take forever."""
-    return checked_answers(call(question), parents)
-
-
-def _outcome(provider: _Provider, future: Future[_Answers]) -> Outcome:
-    if future.cancelled():
-        return ProviderFailure(reason=f"The {provider.name} was given up.")
-    error = future.exception()
-    if error is None:
-        return ProviderAnswers(answers=future.result())
-    said = "".join(traceback.format_exception_only(error)).strip()[:_REASON_CHARS]
-    return ProviderFailure(reason=f"The {provider.name} failed: {said}")
-
-
-def _wake_here() -> _Wake:
-    """Return what makes the running event loop call something, from any thread and without waiting for it."""
-    try:
-        return asyncio.get_running_loop().call_soon_threadsafe
-    except RuntimeError:
-        from trio.lowlevel import current_trio_token
-
-        return current_trio_token().run_sync_soon

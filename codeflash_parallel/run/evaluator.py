@@ -28,6 +28,7 @@ from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.workspace.cache_layout import disk_faults
 from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 _State = TypeVar("_State")
 Candidates = Iterable[Submission] | AsyncIterable[Submission]
@@ -103,7 +104,7 @@ class Evaluator:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
         if self._is_queued:
-            from codeflash_parallel.queue.submission.queued_evaluation import evaluate_queued
+            from codeflash_parallel.queue.queued_evaluation import evaluate_queued
 
             providers = Providers(repairer=repairer, refiner=refiner)
             return await evaluate_queued(
@@ -174,7 +175,7 @@ class Evaluator:
         .. versionadded:: 0.1.0
         """
         if self._is_queued:
-            from codeflash_parallel.queue.submission.queued_evaluation import grade_queued
+            from codeflash_parallel.queue.queued_evaluation import grade_queued
 
             return await grade_queued(self._path, self._settings, candidate, command)
         from codeflash_parallel.run.custom_grader import grade
@@ -183,6 +184,14 @@ class Evaluator:
         async with self._turn:
             with ungrouped(), disk_faults(resources.setup.cache):
                 return await grade(resources, candidate, command, new_run_id())
+
+    def pin(self, snapshot: Snapshot, source: Path) -> None:
+        """Let the next evaluations be of a snapshot that was taken earlier, instead of the tree as it is.
+
+        Args:
+            source: git directory of the mirror that holds it.
+        """
+        self._open.pinned = (snapshot, source)
 
     def _wait(self, why: str) -> None:
         if self._run is not None:

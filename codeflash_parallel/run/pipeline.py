@@ -11,8 +11,7 @@ from functools import partial
 import anyio
 
 from codeflash_parallel import __version__
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
@@ -128,9 +127,8 @@ class Run:
         resources, findings, policy = self._resources, self._findings, self._policy
         preparation = RunPreparation(resources, findings, self._cache, self._steps)
         context, preparer, source = await preparation.prepare(source)
-        kills = await anyio.to_thread.run_sync(Kills.load, self._setup.home, context.targets)
         async with open_providing(self._providers, context) as providers:
-            check = CheckCoordinator(context, preparer, providers, kills)
+            check = CheckCoordinator(context, preparer, providers)
             races = RaceCoordinator(findings, context, check.admission, providers, policy)
             while source:
                 while source:

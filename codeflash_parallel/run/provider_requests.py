@@ -13,19 +13,20 @@ import anyio
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
 from codeflash_parallel.race.plan import BASELINE
-from codeflash_parallel.repair.broker import Broker, open_broker
-from codeflash_parallel.repair.budget import (
+from codeflash_parallel.repair.broker import (
+    Broker,
     ProviderSpending,
     RefinementContender,
-    RequestPermission,
     choose_refinements,
     may_repair,
-    refinement_depth,
-    refinement_kind,
+    open_broker,
 )
-from codeflash_parallel.repair.provider_answers import Outcome, ProviderAnswers, ProviderFailure
 from codeflash_parallel.repair.provider_protocol import (
     Ancestor,
+    Outcome,
+    ProviderAnswers,
+    ProviderFailure,
+    RefinementKind,
     RefinementRequest,
     RepairRequest,
 )
@@ -98,8 +99,7 @@ class ProviderRequests:
         if not (self._broker.repairs or self._has_repairs):
             return False
         shown = len(outcome.failures) + outcome.tests.missing + outcome.values.differing
-        permission = may_repair(self._context.settings, self._now(), _root(entry), shown)
-        return permission is RequestPermission.GRANTED
+        return may_repair(self._context.settings, self._now(), _root(entry), shown)
 
     def _now(self) -> ProviderSpending:
         return replace(
@@ -205,7 +205,7 @@ class ProviderRequests:
         chosen = choose_refinements(self._context.settings, self._now(), self._contenders(finding))
         if not chosen:
             return []
-        self._spent = self._spent.with_refinements(chosen)
+        self._spent = replace(self._spent, refined=self._spent.refined | set(chosen))
         requests = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
         asking = partial(self._broker.request_refinement, requests)
         return await self._answered(StepKind.REFINEMENT, requests, asking)
@@ -232,15 +232,15 @@ class ProviderRequests:
         return found
 
     def _depth(self, entry: CandidateEntry) -> int:
-        kinds = [self._ledger.get(name).submission.kind for name in (*entry.lineage, entry.id)]
-        return refinement_depth(kinds)
+        """Return how many steps of a candidate's lineage, itself included, are refinements."""
+        return sum(self._ledger.get(name).is_refinement for name in (*entry.lineage, entry.id))
 
     async def _refinement_request(self, entry: CandidateEntry, finding: RaceFinding) -> RefinementRequest:
         speedup = _speedup(finding, entry.id)
         assert speedup is not None  # only faster candidates are refined
         return RefinementRequest(
             candidate=entry.id,
-            kind=refinement_kind(self._depth(entry)),
+            kind=RefinementKind.ADAPTIVE if self._depth(entry) else RefinementKind.FIRST,
             targets=tuple(map(str, self._context.targets)),
             diff=entry.staged.diff,
             source=self._context.sources_of(entry.staged),

@@ -7,13 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.repair.command_providers import (
-    CommandProvider,
-    CommandRefiner,
-    CommandRepairer,
-    command_refiner,
-    command_repairer,
-)
+from codeflash_parallel.repair.command_providers import CommandProvider, command_provider
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.run.run_state import ProviderCommand, RunRequest
 
@@ -27,14 +21,14 @@ class Providers:
 
     @classmethod
     def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
-        """Return the providers that two texts name, see `command_repairer`; an empty one names none.
+        """Return the providers that two texts name, see `command_provider`; an empty one names none.
 
         Raises:
             UsageError: `BAD_COMMAND` when one cannot be run.
         """
         return cls(
-            repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,
-            refiner=command_refiner(refine, deadline_s=deadline_s, cwd=cwd) if refine else None,
+            repairer=command_provider(repair, "repair", deadline_s=deadline_s, cwd=cwd) if repair else None,
+            refiner=command_provider(refine, "refine", deadline_s=deadline_s, cwd=cwd) if refine else None,
         )
 
     def completed(self, settings: Settings) -> Providers:
@@ -48,9 +42,9 @@ class Providers:
         """Return the providers with the commands that a run had."""
         repairer, refiner = self.repairer, self.refiner
         if repairer is None and request.repairer and request.repairer.argv:
-            repairer = CommandRepairer(**asdict(request.repairer), deadline_s=deadline_s)
+            repairer = CommandProvider(**asdict(request.repairer), deadline_s=deadline_s)
         if refiner is None and request.refiner and request.refiner.argv:
-            refiner = CommandRefiner(**asdict(request.refiner), deadline_s=deadline_s)
+            refiner = CommandProvider(**asdict(request.refiner), deadline_s=deadline_s)
         return Providers(repairer=repairer, refiner=refiner)
 
     def missing(self, request: RunRequest) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic_ns
 
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckPlan

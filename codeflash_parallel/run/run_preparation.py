@@ -9,11 +9,9 @@ from itertools import count
 
 import anyio
 
-from codeflash_parallel.baseline.preflight.preflight import PreflightDepth
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.candidate_changes import Changes
-from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId, Unappliable
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.run.ledger import CandidateEntry
@@ -104,7 +102,8 @@ class RunPreparation:
         """
         account, setup, quiet = self._account, self._setup, self._setup.quiet
         with account.phase("snapshot"):
-            await anyio.to_thread.run_sync(must_have_named, setup.repository, self._settings)
+            if self._resources.pinned is None:  # else that was done when the snapshot was taken
+                await anyio.to_thread.run_sync(must_have_named, setup.repository, self._settings)
             async with anyio.create_task_group() as group:
                 group.start_soon(self._resources.preload)
                 async with quiet.shared():
@@ -125,13 +124,11 @@ class RunPreparation:
                 )
             preparer = CandidatePreparer(setup, snapshot, targets, self._cache)
             there = known(source, self._settings.max_candidates)
-            calls = account.races or self._settings.compare is ComparisonMode.VALUES
             demand = BaselineRequest(
                 guest=guest,
                 snapshot=snapshot,
                 pool=pool,
                 candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,
-                depth=PreflightDepth.CALLS if calls else PreflightDepth.OUTCOMES,
                 steps=self._steps,
             )
             async with quiet.shared(), anyio.create_task_group() as group:

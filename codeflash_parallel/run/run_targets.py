@@ -10,9 +10,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from codeflash_parallel.candidates.analysis.functions import functions_of, locate, parse_or_none, touched
-from codeflash_parallel.candidates.analysis.python_source import parse
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target, functions_of, locate, parse_or_none, touched
+from codeflash_parallel.candidates.python_source import parse
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.candidate.candidate_model import Candidate, Replacement, Submission
 from codeflash_parallel.result.errors import UsageError

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 from harness import Finished, Place
 
-from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.report.queue.queue_document import queue_schema
 
 RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
 WRONG = 'def shout(text):\n    return text.upper() + "!!"\n'

@@ -13,7 +13,7 @@ import pytest
 from harness import Place, assert_nothing_left, assert_same, picture
 from queue_support import TARGET, answer, job_of, submit, with_queue
 
-from codeflash_parallel.queue.client.daemon_connection import socket_of
+from codeflash_parallel.queue.daemon_protocol import socket_of
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 
@@ -49,8 +49,10 @@ def test_without_a_daemon_jobs_are_taken_looked_after_and_kept(place: Place) -> 
     assert job_id in table
     assert "position 2: no daemon is running" in " ".join(table.split())
 
-    refused = answer(place.run("queue", "wait", job_id, "--max", "100s", "--json"), 4)
+    refused = answer(place.run("queue", "wait", job_id, "--json"), 4)
     assert refused["error"]["code"] == "NO_DAEMON"
+    waited = job_of(place.run("queue", "wait", job_id, "--max", "0.5s", "--json"), 6)
+    assert waited["place"]["reason"] == "NO_DAEMON"
     assert job_of(place.run("queue", "result", job_id, "--json"), 6)["state"] == "queued"
 
     slip = answer(place.run("queue", "cancel", other["job_id"], "nobody", "--json"), 2)

@@ -13,13 +13,12 @@ from typing import Any
 import anyio
 from guest_runs import shared_guest, write_files
 
-from codeflash_parallel.baseline.preflight.baseline_findings import repetitions, stable, stable_globals
-from codeflash_parallel.baseline.preflight.canary_trials import canaries_to_try
-from codeflash_parallel.baseline.preflight.hidden_test_files import absences
-from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.baseline.preflight.test_dependent_calls import replayed
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.baseline_findings import repetitions, stable, stable_globals
+from codeflash_parallel.baseline.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.preflight import canaries_to_try
+from codeflash_parallel.baseline.step_reporter import StepReporter
+from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
 from codeflash_parallel.check.checker import check
@@ -27,19 +26,20 @@ from codeflash_parallel.check.comparison.outcome_comparison import outcomes_by_t
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.run_dispatch import WarmServers, template_spec
 from codeflash_parallel.check.dispatch.server_verification import verify
-from codeflash_parallel.check.integrity.report_trust import with_canaries
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.replay_specs import DerivationRequest, replay_spec
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.integrity.process_faults import with_canaries
+from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.check.session.runner_session import (
+    DerivationRequest,
     RunnerConfig,
     SelectedRun,
+    TestRequest,
     WrapMode,
     first_run_spec,
+    replay_spec,
     run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.check.session.selected_tests import by_file, executing_tests, selected_tests
+from codeflash_parallel.check.session.selected_tests import executing_tests, selected_tests
 from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
@@ -170,7 +170,6 @@ class CheckLab:
             selected=selected,
             expected={test: first.tests[test].outcome for test in selected},
             executing=executing_tests(first),
-            order=by_file(selected, {}),
             asked=first.collected,
             asked_expected={test: outcome.outcome for test, outcome in first.tests.items()},
             inputs=str(self.private / "inputs"),
@@ -206,8 +205,8 @@ class CheckLab:
             steps=StepReporter(lambda _event: None),
             wanted=DerivationRequest(check_s=0.5),
         )
-        levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
-        got = await replayed(making, captured, levels if self.tree else ())
+        aside = paths_of_tests(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
+        got = await replayed(making, captured, aside if self.tree else ())
         making = replace(making, aside=got.aside)
         _, derived = await making.run(captured, tuple(got.found.calls), await making.drawn(captured))
         return replace(

@@ -30,10 +30,10 @@ import json, sys
 from pathlib import Path
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.daemon.daemon import ServeOptions, serve
-folder, cache, settings, drain_s, pass_env = json.loads(sys.argv[1])
+folder, cache, settings, drain_s, pass_env, on_end = json.loads(sys.argv[1])
 serve(ServeOptions(
     folder=Path(folder), cache_dir=Path(cache), settings=QueueSettings(**settings), drain_s=drain_s,
-    pass_env=tuple(pass_env),
+    pass_env=tuple(pass_env), on_end=tuple(on_end),
 ))
 """
 
@@ -73,11 +73,15 @@ class Place:
         drain_s: float = 30.0,
         stderr: int | None = None,
         pass_env: Sequence[str] = (),
+        on_end: Sequence[str] = (),
         **settings: Any,
     ) -> subprocess.Popen[bytes]:
         """Start a daemon."""
         told = json.dumps(
-            [str(self.folder), str(self.cache), {"max_concurrent": 1, **settings}, drain_s, list(pass_env)]
+            [
+                *(str(self.folder), str(self.cache), {"max_concurrent": 1, **settings}),
+                *(drain_s, list(pass_env), list(on_end)),
+            ]
         )
         daemon = subprocess.Popen([sys.executable, "-c", _SERVE, told], start_new_session=True, stderr=stderr)
         self.daemons.append(daemon)

@@ -29,9 +29,8 @@ from cheats import (
 )
 from selftest import timer
 
-from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.candidates.functions import Target
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, RacePlan
 from codeflash_parallel.race.race import race

@@ -17,13 +17,12 @@ from fake_seal import sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
 from codeflash_parallel.check.checker import check, evidence
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,
@@ -168,7 +167,6 @@ def plan_of(
         selected=TESTS,
         expected=expected,
         executing=TESTS,
-        order=TESTS,
         loaded={"m.py": digest_of(OLD)},
     )
     plan = CheckPlan(

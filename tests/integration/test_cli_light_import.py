@@ -67,17 +67,16 @@ def test_the_probe_sees_what_is_loaded() -> None:
 
 #: What a command of the queue that answers at once does without: each of these took milliseconds of its answer.
 SPARED = {
-    *("shutil", "tempfile", "traceback", "importlib.resources"),
+    *("traceback", "importlib.resources"),
     *(
         "codeflash_parallel.result.result_model",
         "codeflash_parallel.result.outcome_codes",
         "codeflash_parallel.result.result_document",
     ),
 }
-#: What is said to a daemon, and what is asked of the store only where there is none.
+#: Imported only where there may be a daemon.
 OF_A_DAEMON = {
     "codeflash_parallel.queue.daemon_protocol",
-    "codeflash_parallel.queue.client.daemon_connection",
 }
 
 
@@ -95,7 +94,7 @@ def test_who_hands_in_loads_what_that_needs(project: Path, form: tuple[str, ...]
     names = loaded(submit, REPORT_ALL, project)
     assert {name.partition(".")[0] for name in names} & set(HEAVY) == set()
     assert names & (SPARED | OF_A_DAEMON) == set()
-    assert "codeflash_parallel.queue.submission.job_builder" in names
+    assert "codeflash_parallel.queue.job_builder" in names
 
 
 @pytest.mark.parametrize("words", [("queue", "list", "--json"), ("queue", "status", "--json")], ids=" ".join)

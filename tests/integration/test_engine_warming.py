@@ -10,7 +10,7 @@ from harness import processes_of
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
-from codeflash_parallel.baseline.preflight import input_derivation, preflight
+from codeflash_parallel.baseline import input_derivation, preflight
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate.candidate_model import CandidateId

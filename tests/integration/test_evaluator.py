@@ -23,7 +23,7 @@ from codeflash_parallel import (
     Submission,
     UsageError,
 )
-from codeflash_parallel.baseline.preflight import preflight
+from codeflash_parallel.baseline import preflight
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate.candidate_model import CandidateId

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cheats import CHEATS, MODULE
 
-from codeflash_parallel.check.review.review_flags import added_flags
+from codeflash_parallel.check.review_flags import added_flags
 
 FLAGGED = {
     "cache_on_disk": {"open for writing", "tempfile.gettempdir", "pickle.load"},

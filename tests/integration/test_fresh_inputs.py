@@ -9,7 +9,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.baseline.preflight import input_derivation
+from codeflash_parallel.baseline import input_derivation
 from codeflash_parallel.check.comparison.call_comparison import DERIVED_INSIDE
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts

@@ -16,7 +16,7 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.integrity import report_trust
+from codeflash_parallel.check.integrity import process_faults
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
 
@@ -193,7 +193,7 @@ async def judged(
 async def naively(lab: CheckLab, candidate: Candidate, servers: SomeServers | None) -> CheckOutcome:
     """Check without canaries, and without a look at the runner's code."""
     plain = replace(lab.baseline, places=())
-    with mock.patch.object(report_trust, "_replaced", return_value=""):
+    with mock.patch.object(process_faults, "_replaced", return_value=""):
         return await lab.check(candidate, servers, compare_values=False, baseline=plain)
 
 

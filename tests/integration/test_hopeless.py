@@ -10,7 +10,6 @@ from projects import make_project
 
 from codeflash_parallel import GitRef, JobKind, PatchText, Settings, Submission, UsageError, job_request
 from codeflash_parallel.queue.jobs import JobRequest
-from codeflash_parallel.queue.submission.job_builder import InapplicableJob
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, Content
 
 #: As the last lines of a file that is there.
@@ -30,7 +29,8 @@ NEW = (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = make_project(tmp_path / "project")
     (made / "lines.txt").write_text("one\ntwo\n")
     (made / ".gitignore").write_text("*.log\n")
@@ -45,7 +45,7 @@ def handed_in(project: Path, *contents: Content | str, settings: Settings | None
         for n, one in enumerate(contents)
     ]
     kind = JobKind.CHECK
-    return job_request(kind, project, submissions, settings or Settings(), hopeless=InapplicableJob.REFUSED)
+    return job_request(kind, project, submissions, settings or Settings(), refuses_inapplicable=True)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ from projects import make_project
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
-from codeflash_parallel.check.resources.resource_reader import read_supply
-from codeflash_parallel.check.resources.shortage_attribution import charged, short_of
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerSession
+from codeflash_parallel.check.shortage_attribution import charged, read_supply, short_of
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.check_evidence import FailedTest

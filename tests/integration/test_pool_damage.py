@@ -124,7 +124,7 @@ async def test_the_last_slot_that_is_lost_is_an_environment_fault(world: World) 
         async with pool.acquire() as slot:
             shutil.rmtree(slot.folder)
             shutil.rmtree(mirror.home.mirror)
-            mirror._requests.clear()
+            mirror._sources.clear()
         assert pool.size == 0
         assert len(pool.warnings) == 1
         for waiting in (pool.acquire, pool.acquire_all):

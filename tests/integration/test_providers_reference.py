@@ -7,14 +7,12 @@ import re
 from pathlib import Path
 
 from codeflash_parallel.repair.broker import MAX_ABANDONED
-from codeflash_parallel.repair.protocol import (
+from codeflash_parallel.repair.provider_documents import (
     read_answers,
-    read_refinements,
-    read_repair,
-    refinement_document,
-    repair_document,
+    read_request,
+    request_document,
 )
-from codeflash_parallel.repair.provider_answers import MAX_ANSWERS
+from codeflash_parallel.repair.provider_protocol import MAX_ANSWERS
 from codeflash_parallel.result.candidate.candidate_model import FileTexts, PatchText, Replacement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")
@@ -22,9 +20,9 @@ REPAIR, REFINEMENT, ANSWERS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_requests_are_what_we_send():
-    sent = json.dumps(repair_document(read_repair(json.loads(REPAIR))))
+    sent = json.dumps(request_document(read_request(json.loads(REPAIR))))
     assert json.loads(sent) == json.loads(REPAIR)
-    sent = json.dumps(refinement_document(read_refinements(json.loads(REFINEMENT))))
+    sent = json.dumps(request_document(read_request(json.loads(REFINEMENT))))
     assert json.loads(sent) == json.loads(REFINEMENT)
 
 

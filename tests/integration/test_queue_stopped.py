@@ -45,7 +45,7 @@ def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: 
 def test_a_process_that_dies_within_a_transaction_leaves_nothing_of_it(tmp_path: Path):
     body = """
         with lab.store._database.changing(now()):
-            lab.store._lifecycle.insert(__import__("queue_lab").request("half"), "alone a", 5, now())
+            lab.store._lifecycle._insert(__import__("queue_lab").request("half"), "alone a", 5, now())
             print("inside", flush=True)
             sys.stdin.readline()
     """

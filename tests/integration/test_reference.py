@@ -17,7 +17,7 @@ from codeflash_parallel.config.settings_table import SettingColumns
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
 from codeflash_parallel.report.json_document import schema
-from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.report.queue.queue_document import queue_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]

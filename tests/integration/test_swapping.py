@@ -17,7 +17,7 @@ from guest_runs import PYTHONS
 from hypothesis import HealthCheck, event, given, settings
 from swap_cases import Case, cases
 
-from codeflash_parallel.candidates.analysis.body_change import body_change
+from codeflash_parallel.candidates.code_changes import body_change
 from codeflash_parallel.sandbox.runner_command import PACKAGE, install_guest
 
 DRIVER = Path(__file__).with_name("swap_driver.py")

@@ -11,9 +11,8 @@ from random import Random
 
 import pytest
 
-from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.candidates.functions import Target
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
 from codeflash_parallel.race.measurement import DecidingClock

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,

@@ -9,6 +9,8 @@ not: truncations and special cases hide behind them.
 import os
 from collections import namedtuple
 
+from .input_objects import ANSWERS
+
 #: How deep a value is looked at, and how many items of one container.
 MAX_DEPTH, MAX_ITEMS = 5, 400
 #: Tuples longer than this have no fields, only items; dicts of strings up to this many keys are records.
@@ -391,11 +393,12 @@ class CallRelations:
         return next((name for name in self.pairs if name not in kept), "")
 
 
-def infer(calls, optional=frozenset()):
+def infer(calls, optional=frozenset(), called=frozenset()):
     """Return what all calls, (args, kwargs) of each, have in common.
 
     Args:
         optional: last steps of positions that the code itself expects to be empty now and then.
+        called: parameters that the code calls, by position and by name.
     """
     gathered, pairs = {}, None
     for args, kwargs in calls:
@@ -407,6 +410,10 @@ def infer(calls, optional=frozenset()):
         path: _summary_of(values, len(calls) > 1, may_be_empty=path[-1] in optional)
         for path, values in gathered.items()
     }
+    for path in called & places.keys():
+        if places[path].types == {type(None)}:  # tests give None where the code calls what it finds
+            pool = [None, *ANSWERS]
+            places[path] = places[path]._replace(types=frozenset(map(type, pool)), closed=None, pool=pool)
     return CallRelations(places, pairs or frozenset())
 
 

@@ -23,7 +23,7 @@ from ..values import argument_pickler, call_files
 from ..values.value_text import type_name
 from . import call_relations, input_shrinker
 from .call_relations import ONE_SIGN, positions, size_of
-from .input_objects import Crossover, empties, empty_attributes
+from .input_objects import Crossover, callees, empties, empty_attributes
 from .mutation import Mutator, is_plain
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
@@ -153,12 +153,12 @@ class _Trial:
         calls = [call for call, _ in observed]
         self._options = _Options(self._session.prepare(calls[0])[0])
         given = [self._options.given(*made) for _, made in observed]
-        known = call_relations.infer(given, self._options.optional(given))
+        known = call_relations.infer(given, self._options.optional(given), self._options.called)
         constants = [*self._constants, *self._options.words]
         self.told["seen"] = max(size_of(positions(*made)) for _, made in observed)
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
-        mutator = Mutator(known, chance, constants)
+        mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
         self._crossover = Crossover([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
         self._spend(partial(make, *change) for change in _changes(constants))
@@ -247,7 +247,7 @@ class _Trial:
             if made is None:
                 return
             found = positions(*made)
-            breaks, size = known.broken_by(found), size_of(found)
+            breaks, size = known.broken_by(self._options.named(found, known)), size_of(found)
             breaks = breaks or ("" if mutator.is_made else _UNMADE)
             if not breaks and chance.random() < _CROSSED:
                 made = self._crossover.crossed(made, chance) or made
@@ -364,6 +364,8 @@ class _Options:
 
     Attributes:
         words: numbers and texts of its module that its code names, those in tables as well.
+        any_keyword: whether it takes keywords of any name.
+        called: the positions of parameters that it calls.
     """
 
     def __init__(self, function):
@@ -371,6 +373,7 @@ class _Options:
         with contextlib.suppress(TypeError, ValueError):
             parameters = dict(inspect.signature(function).parameters)
         self._names = list(parameters)
+        self.any_keyword = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
         self._defaults = {
             name: parameter.default
             for name, parameter in parameters.items()
@@ -381,6 +384,8 @@ class _Options:
         names = getattr(getattr(function, "__code__", None), "co_names", ())
         named = [getattr(function, "__globals__", {}).get(name) for name in names]
         found = [one for value in named for one in (_items(value) if type(value) in _TABLES else (value,))]
+        places = [(at, name) for at, name in enumerate(self._names) if name in callees(function)]
+        self.called = {(part,) for place in places for part in place}
         self.words = list(dict.fromkeys(filter(_is_constant, found)))[:_MOST_WORDS]
 
     def given(self, args, kwargs):
@@ -397,6 +402,12 @@ class _Options:
         kinds = {type(value) for made in given for values in positions(*made).values() for value in values}
         found = empties(self._function).union(*map(empty_attributes, kinds))
         return found.union(at for at, name in enumerate(self._names) if name in found)
+
+    def named(self, found, known):
+        """Return values by position without keywords of any name: nothing is known of these."""
+        if not self.any_keyword:
+            return found
+        return {path: v for path, v in found.items() if type(path[0]) is int or path[:1] in known.places}
 
 
 def _items(table):

@@ -17,6 +17,16 @@ import types
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
+def answer(*args, **kwargs):
+    """Stand in for a callable: give the last argument back if it is a container, and a text for all else."""
+    given = (*args, *kwargs.values())
+    return given[-1] if given and isinstance(given[-1], _CONTAINERS) else "x"
+
+
+#: Callables that take any arguments; what the second one returns is false.
+ANSWERS = (answer, "".format)
+
+
 @functools.cache
 def parsed(function):
     """Return the tree of a function and the name of its first parameter; (None, "") where there is none."""
@@ -32,13 +42,24 @@ def empties(function):
 
     Such a name is expected to be empty at times. Attributes are named as `.name`.
     """
-    tree, own = parsed(function) if isinstance(function, types.FunctionType) else (None, "")
-    parts = [part for node in ast.walk(tree) for part in _truths(node)] if tree is not None else []
+    own = parsed(function)[1] if isinstance(function, types.FunctionType) else ""
     return {
         getattr(part, "id", None) or "." + part.attr
-        for part in parts
+        for node in _nodes(function)
+        for part in _truths(node)
         if isinstance(part, ast.Name) or (isinstance(part, ast.Attribute) and _is_named(part.value, own))
     }
+
+
+def callees(function):
+    """Return the names that a function calls."""
+    calls = (node.func for node in _nodes(function) if isinstance(node, ast.Call))
+    return {called.id for called in calls if isinstance(called, ast.Name)}
+
+
+def _nodes(function):
+    tree = parsed(function)[0] if isinstance(function, types.FunctionType) else None
+    return list(ast.walk(tree)) if tree is not None else []
 
 
 def _is_named(node, name):

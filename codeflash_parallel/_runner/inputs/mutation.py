@@ -43,8 +43,8 @@ _MADE_ITEMS, _ONE_ITEM = 200, 0.15
 _LONGER = 0.1
 #: How many inputs are left as they come: no order is restored in them.
 _WILD = 0.15
-#: How many inputs have keywords in another order.
-_REVERSED = 0.1
+#: How many inputs have keywords in another order, and, where any will do, more of these.
+_KEYWORDS, _NAMES = 0.1, ("a", "b", "z")
 #: How often a part that the code itself expects to be empty at times is.
 _EMPTY = 0.2
 #: How many inputs have a part of another type.
@@ -62,13 +62,15 @@ class Mutator:
         known: the relations of all observed calls.
         chance: source of everything drawn.
         constants: numbers and texts of the code: special cases for them are found by them.
+        any_keyword: whether the function takes keywords of any name.
 
     Attributes:
         is_made: whether objects in the last input are such as their classes may make.
     """
 
-    def __init__(self, known, chance, constants=()):
+    def __init__(self, known, chance, constants=(), *, any_keyword=False):
         self._known, self._chance, self._constants = known, chance, tuple(constants)
+        self._any_keyword = any_keyword
         self._constructors = ObjectConstructors(self._observed_values)
         self._constant, self._offset, self._wild, self._odd = None, None, False, False
         self.is_made = True
@@ -105,9 +107,17 @@ class Mutator:
                 self._constant = None
         if not self._wild:
             self._match_lengths(args)
-        if self._chance.random() < _REVERSED:
+        return tuple(args), self._keywords(args, kwargs)
+
+    def _keywords(self, args, kwargs):
+        """Return keywords, now and then more of them where any will do, and in another order."""
+        values = [*args, *kwargs.values()]
+        if self._any_keyword and self._chance.random() < _KEYWORDS:
+            names = self._chance.sample(_NAMES, self._chance.randint(1, len(_NAMES)))
+            kwargs = {**{name: self._chance.choice(values) for name in names}, **kwargs}
+        if self._chance.random() < _KEYWORDS:
             kwargs = dict(reversed(kwargs.items()))
-        return tuple(args), kwargs
+        return kwargs
 
     def _argument(self, value, top, others):
         taken = _taken(others, top)
@@ -170,10 +180,19 @@ class Mutator:
         return self._chance.choice([other for other in others if type(other) is not type(value)])
 
     def _match(self, match, path):
-        """Return what the pattern finds in another text."""
-        if type(match.string) is not str:
-            return match
-        return match.re.search(self._whole(match.string, path), match.pos) or match
+        """Return what the pattern finds in another text, or the same text by a pattern with a group more."""
+        if type(match.string) is not str or self._chance.random() < 0.5:
+            return match.re.search(self._whole(match.string, path), match.pos) or match
+        letters = [at for at, sign in enumerate(match.re.pattern) if sign.isalnum()]
+        at = self._chance.choice(letters or [0])
+        pattern = "%s(%s)%s" % (
+            match.re.pattern[:at],
+            match.re.pattern[at : at + 1],
+            match.re.pattern[at + 1 :],
+        )
+        with contextlib.suppress(re.error):  # inside the name of a group, say
+            return re.compile(pattern, match.re.flags).search(match.string, match.pos, match.endpos) or match
+        return match
 
     def _flag(self, value, path):
         return self._chance.choice((not value, self._observed(value, path)))

@@ -16,8 +16,7 @@ from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays, CallMeasurement, other_trace
 from codeflash_parallel.check.comparison.difference_text import outcome_text
 from codeflash_parallel.check.comparison.value_comparison import judged_calls
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerConfig, run_guest
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import Code, ExitKind

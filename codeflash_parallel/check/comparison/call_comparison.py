@@ -13,8 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import LASTING, UNSEEN, RunnerReport
+from codeflash_parallel.check.session.runner_report import (
+    LASTING,
+    UNSEEN,
+    CallDigests,
+    CallOutcome,
+    RunnerReport,
+)
 from codeflash_parallel.result.outcome_codes import Code, Level
 
 

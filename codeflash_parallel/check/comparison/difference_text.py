@@ -10,8 +10,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
     CallDifference,
     call_code,
 )
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import LASTING, RunnerReport
+from codeflash_parallel.check.session.runner_report import LASTING, CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference
 from codeflash_parallel.result.outcome_codes import Code
 

@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from codeflash_parallel.check.comparison.difference_text import and_more, outcome_text
 from codeflash_parallel.check.comparison.value_comparison import ValueComparison
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport, TestOutcome
 from codeflash_parallel.result.check_evidence import (
     MAX_IDS,
     FailedTest,

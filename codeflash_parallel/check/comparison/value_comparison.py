@@ -28,8 +28,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
     unpacked,
 )
 from codeflash_parallel.check.comparison.difference_text import first_difference, sentence
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 

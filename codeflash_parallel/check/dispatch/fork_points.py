@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from codeflash_parallel.candidates.analysis.body_change import body_change
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.code_changes import body_change
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.result.candidate.candidate_model import Edit
 
 #: From here on a check is nothing but its tests: a server would hold memory and save next to nothing.

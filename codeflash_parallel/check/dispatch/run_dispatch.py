@@ -9,14 +9,13 @@ from typing import Any, Protocol
 
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkPoint
-from codeflash_parallel.check.integrity.canaries import Canary
-from codeflash_parallel.check.integrity.run_secrets import RunSecrets, arm
-from codeflash_parallel.check.session.replay_specs import replay_spec
+from codeflash_parallel.check.integrity.canaries import Canary, RunSecrets, arm
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     RunnerSession,
     SelectedRun,
     read_session,
+    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.result.runtime_protocols import (

@@ -17,11 +17,8 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
     compare_tests,
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls
-from codeflash_parallel.check.integrity.canaries import Canary, draw
-from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault
-from codeflash_parallel.check.integrity.report_trust import unbelievable
-from codeflash_parallel.check.integrity.run_secrets import arm
-from codeflash_parallel.check.session.replay_specs import replay_spec
+from codeflash_parallel.check.integrity.canaries import Canary, arm, draw
+from codeflash_parallel.check.integrity.process_faults import leak, machinery_fault, unbelievable
 from codeflash_parallel.check.session.runner_session import (
     RunnerSession,
     SelectedRun,
@@ -29,6 +26,7 @@ from codeflash_parallel.check.session.runner_session import (
     Tracebacks,
     WrapMode,
     read_session,
+    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
@@ -66,7 +64,7 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmP
     if mode == "replay":
         spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
     else:
-        canaries = draw(SystemRandom(), baseline.order or baseline.selected, baseline.places)
+        canaries = draw(SystemRandom(), baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
     spec, arms = arm(workspace, spec, canaries)
     path = write_spec(workspace, spec, plan.guest.directory)
@@ -109,7 +107,7 @@ async def sees_failure(
 
 def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: WrapMode) -> dict[str, Any]:
     """Return the spec of a screening that ends with the last test."""
-    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE, order=plan.baseline.changed_order)
+    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE)
     return selected_run_spec(plan.guest, workspace, plan.baseline, run)
 
 

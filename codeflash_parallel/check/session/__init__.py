@@ -1,6 +1,5 @@
 """Run pytest or a call replay once in the project's interpreter and read its report.
 
-Offers: runner_session.run_guest and RunnerSession, runner_report.RunnerReport, pytest_arguments,
-selected_tests, replay_specs, xdist_workers.
+Offers: runner_session.run_guest and the specs of runs, runner_report.RunnerReport, selected_tests.
 Imports: check.integrity, check.comparison, check.baseline_model, process, candidates, result.
 """

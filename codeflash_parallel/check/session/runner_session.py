@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, ClassVar
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.code_changes import Constant
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.integrity.canaries import Canary, sift
-from codeflash_parallel.check.integrity.run_secrets import RunSecrets, arm, broken_seal
-from codeflash_parallel.check.session.pytest_arguments import TestRequest, first_arguments, selected_arguments
-from codeflash_parallel.check.session.runner_outcomes import TestOutcome
-from codeflash_parallel.check.session.runner_report import CONFINED, ForeignRecord, RunnerReport, read_report
+from codeflash_parallel.check.comparison.call_comparison import DERIVED_INSIDE
+from codeflash_parallel.check.integrity.canaries import Canary, RunSecrets, arm, broken_seal, sift
+from codeflash_parallel.check.session.runner_report import (
+    CONFINED,
+    ForeignRecord,
+    RunnerReport,
+    TestOutcome,
+    read_report,
+)
 from codeflash_parallel.result.runtime_protocols import (
     ProcessExit,
     ProcessLimits,
@@ -25,13 +30,42 @@ from codeflash_parallel.result.runtime_protocols import (
 )
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TestRequest:
+    """The tests that were asked for.
+
+    Attributes:
+        paths: files, folders or ids, relative to the project folder; empty: the configured `testpaths`.
+        keyword, marker: pytest's ``-k`` and ``-m``.
+    """
+
+    # Not a test: pytest must not collect it where it is imported.
+    __test__: ClassVar[bool] = False
+
+    paths: tuple[str, ...] = ()
+    keyword: str = ""
+    marker: str = ""
+
+
+def _expressions(request: TestRequest) -> tuple[str, ...]:
+    keyword = ("-k", request.keyword) if request.keyword else ()
+    marker = ("-m", request.marker) if request.marker else ()
+    return (*keyword, *marker)
+
+
+def test_files(ids: Iterable[str], rootdir: str) -> tuple[str, ...]:
+    """Return the files of some test ids, absolute, in order, each once."""
+    return tuple(dict.fromkeys(f"{rootdir}/{test.partition('::')[0]}" for test in ids))
+
+
 #: What a capture may cost: calls, bytes of pickled inputs (the design's budgets).
 CAPTURE_CALLS = 2_000
 CAPTURE_BYTES = 64 * 1024 * 1024
 
 
 class WrapMode(StrEnum):
-    """How targets are wrapped during a test run."""
+    """Wrapping of targets during a test run."""
 
     #: Not at all.
     NONE = "none"
@@ -53,7 +87,7 @@ class StopRule(StrEnum):
 
 
 class Tracebacks(StrEnum):
-    """How failures are put into words."""
+    """Form of the texts of failures."""
 
     #: As pytest does, which reads and parses sources.
     SHORT = "short"
@@ -165,7 +199,7 @@ def read_session(done: ProcessExit, arms: RunSecrets) -> RunnerSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallRecording:
-    """What recording the calls of targets may cost in a run of tests.
+    """Limit of the time for recording calls of targets in a run of tests.
 
     Attributes:
         seconds: at first.
@@ -191,7 +225,8 @@ def first_run_spec(guest: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
 
     It also notes which tests start processes and which modules come from outside the repository.
     """
-    arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
+    asked = (*_expressions(guest.request), *guest.request.paths)
+    arguments = (*_fallback_configuration(workspace), *asked)
     also = [str(workspace.root / path) for path in guest.overlaid]
     fields = _tests_fields(arguments, None, WrapMode.DIGEST, StopRule.NEVER, BASELINE_RECORDING)
     return guest.spec("tests", (), **fields, also=also, watch=True)
@@ -199,7 +234,7 @@ def first_run_spec(guest: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelectedRun:
-    """How the selected tests (or, with `only`, some of them) are to be run.
+    """A run of the selected tests (or, with `only`, of some of them).
 
     Attributes:
         prove: paths whose compiled bytes are reported besides the targets'.
@@ -226,13 +261,17 @@ class SelectedRun:
 def selected_run_spec(
     guest: RunnerConfig, workspace: Workspace, baseline: Baseline, run: SelectedRun
 ) -> dict[str, Any]:
-    """Return the spec of a run of the selected tests in any workspace."""
+    """Return the spec of a run of the selected tests in any workspace.
+
+    Only the files that hold them are collected; the guest deselects the rest of each file. With other paths
+    than in the first run pytest might find another root or configuration, so both are given.
+    """
     selected = baseline.selected if run.only is None else run.only
     rootdir = str(workspace.root / baseline.rootdir)
-    inifile = str(workspace.root / baseline.inifile) if baseline.inifile else ""
-    fallback = () if inifile else _fallback_configuration(workspace)
-    arguments = selected_arguments(guest.request, rootdir=rootdir, inifile=inifile, selected=selected)
-    fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.recording)
+    inifile = ("-c", str(workspace.root / baseline.inifile)) if baseline.inifile else ()
+    where = () if inifile else _fallback_configuration(workspace)
+    asked = (f"--rootdir={rootdir}", *inifile, *_expressions(guest.request), *test_files(selected, rootdir))
+    fields = _tests_fields((*where, *asked), selected, run.wrap, run.stop, run.recording)
     more = {
         "inputs": run.inputs,
         "workers": run.workers,
@@ -292,3 +331,91 @@ def _configures_pytest(folder: Path) -> bool:
         if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
             return True
     return False
+
+
+#: CPU seconds for trying inputs out on the baseline.
+_TRY_S = 1.0
+
+#: Derived inputs are numbered from here on; captured calls never get that far.
+FIRST_DERIVED = 1_000_000
+
+
+def replay_spec(
+    guest: RunnerConfig,
+    inputs: str,
+    prove: Sequence[str],
+    calls: Sequence[int],
+    texts: Sequence[int] = (),
+    derived: tuple[str, Sequence[int]] = ("", ()),
+) -> dict[str, Any]:
+    """Return the spec of a replay of captured calls, and of calls with derived inputs after them.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds them.
+        prove: paths whose compiled bytes are reported besides the targets'.
+        calls: which ones, by their numbers.
+        texts: those of them whose arguments and outcomes are put into words; of the rest there are digests.
+        derived: the file that holds the derived inputs, and which ones, by their numbers.
+    """
+    path, numbers = derived
+    more = {"derived": path, "derived_calls": list(numbers)} if numbers else {}
+    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DerivationRequest:
+    """A request for fresh inputs.
+
+    Attributes:
+        inside: so many of each target that keep all relations; a sixth of that may break one.
+        check_s: CPU seconds that all that are kept may take on the baseline.
+        constants: numbers and texts of the code, which become values, sizes and parts.
+    """
+
+    inside: int = DERIVED_INSIDE
+    check_s: float = 0.1
+    constants: tuple[Constant, ...] = ()
+
+
+def derive_spec(
+    guest: RunnerConfig,
+    inputs: str,
+    derived: str,
+    calls: Sequence[int],
+    raises: Mapping[int, Sequence[str]],
+    wanted: DerivationRequest,
+) -> dict[str, Any]:
+    """Return the spec that has inputs derived from captured ones and tried out.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds the captured ones.
+        derived: the file for the derived ones.
+        calls: the captured ones that were observed, by their numbers.
+        raises: by the number of a target: types of exceptions that are normal outcomes of it.
+        wanted: how many, and made of what.
+    """
+    normal = {str(target): list(types) for target, types in raises.items()}
+    sizes = {"inside": wanted.inside, "outside": wanted.inside // 6, "first": FIRST_DERIVED}
+    times = {"try_s": _TRY_S, "check_s": wanted.check_s}
+    made = {"inputs": inputs, "derived": derived, "calls": list(calls), "raises": normal}
+    return guest.spec("derive", (), **made, **sizes, **times, constants=list(wanted.constants))
+
+
+def shrink_spec(
+    guest: RunnerConfig, inputs: str, base: tuple[str, int], out: str, first: int, tries: int
+) -> dict[str, Any]:
+    """Return the spec that has simpler inputs made of one, and the call made with each.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds the captured ones; it says where modules lie.
+        base: the file that holds that one, and its number.
+        out: the file for the simpler ones.
+        first: their first number.
+        tries: how many, at most.
+    """
+    path, number = base
+    made = {"inputs": inputs, "base": path, "derived": out, "calls": [number]}
+    return guest.spec("derive", (), **made, first=first, shrink=tries)

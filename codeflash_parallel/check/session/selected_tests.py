@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_report import RunnerReport
@@ -23,7 +21,8 @@ def selected_tests(report: RunnerReport, *, targets: int) -> tuple[str, ...]:
         targets: how many there are.
     """
     executing = executing_tests(report)
-    if not targets or not executing or called_at_import(report) or "" in report.spawned:
+    called_at_import = any(count for (test, _), count in report.executed.items() if not test)
+    if not targets or not executing or called_at_import or "" in report.spawned:
         return report.collected
     noticing = {*executing, *report.spawned}
     return tuple(test for test in report.collected if test in noticing)
@@ -35,43 +34,9 @@ def executing_tests(report: RunnerReport) -> tuple[str, ...]:
     return tuple(test for test in report.collected if test in executed)
 
 
-def called_at_import(report: RunnerReport) -> bool:
-    """Say whether a target was called outside all tests: during import or collection."""
-    return any(count for (test, _), count in report.executed.items() if not test)
-
-
-def by_file(tests: Sequence[str], durations_ns: Mapping[str, int]) -> tuple[str, ...]:
-    """Return tests with the quickest files first (by the mean of their tests), inside a file as they were.
-
-    Files stay together: what they set up for all their tests is set up once. Tests of unknown duration
-    count nothing; files that are equal keep their order.
-    """
-    files: dict[str, list[str]] = defaultdict(list)
-    for test in tests:
-        files[file_of(test)].append(test)
-
-    def mean_ns(file: str) -> float:
-        return sum(durations_ns.get(test, 0) for test in files[file]) / len(files[file])
-
-    return tuple(test for file in sorted(files, key=mean_ns) for test in files[file])
-
-
-def file_of(test: str) -> str:
-    """Return the file of a test id."""
-    return test.partition("::")[0]
-
-
-def longest_first(tests: Sequence[str], durations_ns: Mapping[str, int]) -> tuple[str, ...]:
-    """Return tests with the longest first, for several processes: short ones fill what is left at the end.
-
-    Tests of unknown duration come last; equal ones keep their order.
-    """
-    return tuple(sorted(tests, key=lambda test: -durations_ns.get(test, 0)))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScreeningPlan:
-    """How one screening is run.
+    """The order and the processes of one screening.
 
     Attributes:
         tests: all selected tests, in order.
@@ -83,26 +48,30 @@ class ScreeningPlan:
     killers: frozenset[str] = frozenset()
     workers: int = 0
 
-    def in_changed_order(self, collected: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the tests where their order is not that of collection."""
-        return self.tests if self.tests != collected else ()
+    def needs_confirmation(self, blamed: Collection[str]) -> bool:
+        """Tell whether a rejection has to be seen in the baseline's own order, in one process, to count.
+
+        A killer passes on the baseline where it stands now. Any other test ran after tests that it never ran
+        after before, and may fail because of them; so may one that others ran beside.
+
+        Args:
+            blamed: the tests for which a candidate is rejected; none where it is for no single test.
+        """
+        by_killers = blamed and self.killers.issuperset(blamed)
+        return bool(self.workers) or bool(self.killers and not by_killers)
 
 
 def screening(baseline: Baseline, killers: Iterable[str], workers: int) -> ScreeningPlan:
-    """Put what killed earlier candidates in front of the tests, in an order that suits who runs them.
-
-    Where the baseline's outcomes depend on the order it is not touched, and all is run in one process.
+    """Put tests that failed for earlier candidates in front of the others.
 
     Args:
         baseline: what is known.
-        killers: ids, the most deadly first; those that are not selected are left out.
-        workers: processes that there is room for; 0: one, without xdist.
+        killers: ids, the most frequent first; those that are not selected are left out.
+        workers: processes that there is room for (they get the longest tests first); 0: one, without xdist.
     """
-    order = as_baseline(baseline).tests
-    if baseline.order_sensitive:
-        return ScreeningPlan(tests=order)
+    order = baseline.selected
     if workers:
-        order = longest_first(order, baseline.durations_ns)
+        order = tuple(sorted(order, key=lambda test: -baseline.durations_ns.get(test, 0)))
     known = set(order)
     first = tuple(test for test in dict.fromkeys(killers) if test in known)
     if first == order[: len(first)]:
@@ -112,41 +81,22 @@ def screening(baseline: Baseline, killers: Iterable[str], workers: int) -> Scree
     return ScreeningPlan(tests=(*first, *others), killers=moved, workers=workers)
 
 
-def as_baseline(baseline: Baseline) -> ScreeningPlan:
-    """Return the screening that the baseline itself has gone through."""
-    return ScreeningPlan(tests=baseline.order or baseline.selected)
+#: Starting workers and collecting in each costs about a second, and a spread run has no warm server, which
+#: spares about another; a shorter suite would lose by it.
+LONG_SUITE_S = 4.0
 
 
-class ConfirmationNeed(StrEnum):
-    """What a rejection needs before it counts."""
-
-    #: Nothing.
-    NOTHING = "nothing"
-    #: The same again as the baseline was run: in that order, in one process.
-    AS_BASELINE = "as-baseline"
-
-
-def rejection_needs(screened: ScreeningPlan, blamed: Collection[str]) -> ConfirmationNeed:
-    """Say what a rejection of a screened candidate needs.
-
-    A killer passes on the baseline where it stands now. Any other test ran after tests that it never ran
-    after before, and may fail because of them; so may one that others ran beside.
+def xdist_workers(*, suite_s: float, cores: int, in_use: int, waiting: int, has_xdist: bool) -> int:
+    """Return how many xdist workers one test run gets; 0: it stays in one process.
 
     Args:
-        screened: how it was run.
-        blamed: the tests for which it is rejected; none where it is for no single test.
+        suite_s: time of all setups, calls and teardowns of the baseline.
+        cores: that may be used.
+        in_use: slots that hold a candidate, this one included.
+        waiting: candidates in line for a slot: they will want the cores.
+        has_xdist: whether the project's interpreter has it.
     """
-    changed = bool(screened.killers or screened.workers)
-    by_killers = blamed and screened.killers.issuperset(blamed) and not screened.workers
-    return ConfirmationNeed.AS_BASELINE if changed and not by_killers else ConfirmationNeed.NOTHING
-
-
-def tolerated(tests: Iterable[str], expected: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tests whose failure says nothing, because the baseline's own outcome is not known."""
-    return tuple(test for test in tests if test not in expected)
-
-
-def unselected(asked: Iterable[str], selected: Iterable[str]) -> tuple[str, ...]:
-    """Return the tests that were asked for and that screening left out, in order."""
-    known = set(selected)
-    return tuple(test for test in asked if test not in known)
+    idle = cores - in_use - waiting
+    if not has_xdist or suite_s < LONG_SUITE_S or idle < 1:
+        return 0
+    return idle + 1

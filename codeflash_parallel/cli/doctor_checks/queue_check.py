@@ -9,7 +9,7 @@ from codeflash_parallel.result.errors import CodeflashParallelError
 def state_of_queue(settings: Settings) -> tuple[str, str]:
     """Return where the queue is and who serves it, and what is to be done; nothing is made there."""
     from codeflash_parallel.config.cache_paths import queue_folder
-    from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+    from codeflash_parallel.queue.sync_client import EvalQueueClient
 
     try:
         folder = queue_folder(settings)

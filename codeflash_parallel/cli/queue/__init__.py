@@ -1,5 +1,5 @@
-"""The `queue` commands, one file per command.
+"""The `queue` commands: `submit`; `wait` and `result`; `views` of the queue; `control` of it and its jobs.
 
-Offers: Each module offers `add_arguments` (or takes it from `cli.queue_support`) and `run`.
-Imports: `cli`, `cli.queue_support`, `cli.run_support`, `report`, `queue`, `run`, `config`, `result`.
+Offers: each module has its commands by name in `COMMANDS`; `command_base.QueueOutput`.
+Imports: `cli`, `cli.run_support`, `report`, `queue`, `run`, `config`, `result`.
 """

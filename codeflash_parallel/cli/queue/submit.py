@@ -8,17 +8,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codeflash_parallel.candidates.input.sources import read_submissions
+from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.queue_support.command_base import (
+from codeflash_parallel.cli.queue.command_base import (
+    Command,
     add_common,
     daemon_of,
     jobs_words,
     name_of,
     open_queue,
     positive,
+    shell_words,
     span,
     view_of,
     write_jobs,
@@ -28,12 +30,12 @@ from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import Tables, read_settings
 from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
-from codeflash_parallel.report.queue.json_document import JobView, Newness
+from codeflash_parallel.report.queue.queue_document import JobView, Newness
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the candidates as `run` takes them, whose they are, and how urgent."""
     parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
     options.add_candidates(parser)
@@ -98,7 +100,7 @@ def _add_budget(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def run(args: argparse.Namespace, output: Output) -> int:
+def _run(args: argparse.Namespace, output: Output) -> int:
     """Submit one job; return 0 when it is in the queue, or was known already."""
     submissions = _submissions(args)
     tables = tuple(find_table(Path(args.project)))
@@ -114,6 +116,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _submissions(args: argparse.Namespace) -> list[Submission]:
+    if (args.kind == JobKind.COMMAND) != bool(args.command):
+        raise UsageError("BAD_ARGUMENTS", "--kind command and --command COMMAND go together.")
     if not args.sources:
         hint = "Give --candidates PATH or --candidate REF."
         raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
@@ -124,7 +128,7 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
 
 
 def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables: Tables) -> JobRequest:
-    from codeflash_parallel.queue.submission.job_builder import InapplicableJob, job_request
+    from codeflash_parallel.queue.job_builder import job_request
 
     return job_request(
         JobKind(args.kind),
@@ -134,34 +138,19 @@ def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables
         submitter=args.submitter,
         run=args.run_of,
         priority=Priority(args.priority),
-        command=_command(args),
+        command=shell_words("--command", args.command),
         start_after_s=args.start_after,
         budget=Budget(cpu_s=args.budget_cpu, jobs=args.budget_jobs, wall_s=args.budget_wall),
-        hopeless=InapplicableJob.REFUSED,
+        refuses_inapplicable=True,
     )
-
-
-def _command(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the words of the grader.
-
-    Raises:
-        UsageError: `BAD_ARGUMENTS`: the kind asks for one and there is none, or the other way round.
-    """
-    if (args.kind == JobKind.COMMAND) != bool(args.command):
-        raise UsageError("BAD_ARGUMENTS", "--kind command and --command COMMAND go together.")
-    if not args.command:
-        return ()
-    import shlex
-
-    try:
-        return tuple(shlex.split(args.command))
-    except ValueError as error:
-        raise UsageError("BAD_ARGUMENTS", f"--command cannot be taken apart: {error}.") from error
 
 
 def _next(view: JobView) -> str:
     """Return what can be done next."""
-    known = "The same was handed in before; this is its job. " if view.newness == Newness.KNOWN else ""
+    known = "The same was submitted before; this is its job. " if view.newness == Newness.KNOWN else ""
     if view.job.state == JobState.DONE:
         return f"{known}See it: codeflash-parallel queue result {view.job.job_id}\n"
     return f"{known}Wait for it: codeflash-parallel queue wait {view.job.job_id} --max 100s\n"
+
+
+COMMANDS = {"queue submit": Command(_add_arguments, _run)}

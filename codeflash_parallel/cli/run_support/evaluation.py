@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from codeflash_parallel.candidates.input.sources import read_submissions
+from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
 from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of

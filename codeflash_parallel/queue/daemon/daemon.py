@@ -14,14 +14,13 @@ from anyio.abc import Listener, SocketStream
 
 from codeflash_parallel.process.file_lock import wait_for_lock
 from codeflash_parallel.process.host_lock import host_quiet
-from codeflash_parallel.queue.client.daemon_connection import socket_of
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher
-from codeflash_parallel.queue.daemon.notifications import Notifications
+from codeflash_parallel.queue.daemon.job_supervisor import ThreadedStore
+from codeflash_parallel.queue.daemon.publication import Publication
 from codeflash_parallel.queue.daemon.request_handler import RequestHandler
-from codeflash_parallel.queue.daemon.result_files import ResultFiles
-from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import open_worker_pool
-from codeflash_parallel.queue.daemon_protocol import DaemonInfo
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo, socket_of
+from codeflash_parallel.queue.jobs import now
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck, understood
 from codeflash_parallel.queue.store.store import Store
@@ -43,6 +42,7 @@ class ServeOptions:
         cache_dir: where workers keep mirrors, slots and results.
         pass_env: names and patterns of our variables that jobs may ask for, beside those that tests need.
         drain_s: seconds that running jobs may take to end when the daemon is to end.
+        on_end: program and arguments of a command that is run when a job has ended; empty: none.
         on_ready: called once clients are answered.
     """
 
@@ -51,6 +51,7 @@ class ServeOptions:
     settings: QueueSettings = field(default_factory=QueueSettings)
     pass_env: tuple[str, ...] = ()
     drain_s: float = 60.0
+    on_end: tuple[str, ...] = ()
     on_ready: Callable[[DaemonInfo], None] = lambda _info: None
 
 
@@ -107,17 +108,17 @@ async def open_daemon(options: ServeOptions) -> AsyncIterator[Daemon]:
     host_quiet(os.environ)  # where that fails, every worker would fail
     _own_folder(folder)
     with _daemon_lock(folder), Store.open(folder, settings, DatabaseFileCheck.FULL) as opened:
-        store, notifications = ThreadedStore(opened), Notifications()
-        with understood(folder):
-            files = ResultFiles(folder)
+        opened.serve(settings, options.pass_env, now())
+        store = ThreadedStore(opened)
         async with (
             _recovered_cache(options.cache_dir),
             open_worker_pool(folder, options.cache_dir, store.slots, options.pass_env) as workers,
             _listening(folder) as listener,
         ):
-            dispatcher = Dispatcher(store, workers, notifications, files, settings, options.drain_s)
-            handler = RequestHandler(store, notifications, dispatcher, options.pass_env)
-            yield Daemon(options, dispatcher, handler, listener)
+            with understood(folder):
+                publication = Publication(folder, workers, options.on_end)
+            dispatcher = Dispatcher(store, workers, publication, settings, folder, options.drain_s)
+            yield Daemon(options, dispatcher, RequestHandler(dispatcher), listener)
 
 
 def _own_folder(folder: Path) -> None:

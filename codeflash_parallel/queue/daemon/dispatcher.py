@@ -5,25 +5,27 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
 
 from codeflash_parallel import __version__
 from codeflash_parallel.process.machine import auto_slots, read_machine
-from codeflash_parallel.queue.daemon.job_supervisor import AbortReason, JobSupervisor
-from codeflash_parallel.queue.daemon.notifications import Notifications
-from codeflash_parallel.queue.daemon.result_files import ResultFiles
-from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
+from codeflash_parallel.queue.daemon.job_supervisor import AbortReason, JobSupervisor, ThreadedStore
+from codeflash_parallel.queue.daemon.publication import Publication
 from codeflash_parallel.queue.daemon.worker_pool import WorkerPool
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo, WorkerInfo
-from codeflash_parallel.queue.errors import LeaseLost, QueueDamaged, UnknownJob
-from codeflash_parallel.queue.jobs import Job, JobId, JobKind, JobState, Overflow
+from codeflash_parallel.queue.errors import LeaseLost, QueueDamaged
+from codeflash_parallel.queue.jobs import FINAL, Job, JobId, JobKind, JobState, Overflow
 from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.snapshot_store import remove_unneeded
 from codeflash_parallel.result.errors import EnvironmentFault
 
 #: A store that could not be used is tried again after so many seconds.
 _RETRY_S = 1.0
+#: When the daemon ends, commands of `--on-end` that still run have so long.
+_COMMANDS_S = 10.0
 #: Ends that the store decides by itself.
 _BY_THEMSELVES = frozenset({JobState.EXPIRED, JobState.DROPPED, JobState.DEAD})
 #: So many of the latest of them are published after a sweep.
@@ -37,6 +39,7 @@ class Dispatcher:
     """Runs jobs.
 
     Args:
+        folder: of the queue.
         drain_s: seconds that running jobs may take to end when the daemon is to end.
     """
 
@@ -44,15 +47,17 @@ class Dispatcher:
         self,
         store: ThreadedStore,
         workers: WorkerPool,
-        notifications: Notifications,
-        files: ResultFiles,
+        publication: Publication,
         settings: QueueSettings,
+        folder: Path,
         drain_s: float,
     ) -> None:
-        self._store, self._workers, self._notifications, self._files = store, workers, notifications, files
+        self._store, self._workers, self._publication, self._folder = store, workers, publication, folder
         self._settings, self._drain_s = settings, drain_s
         self._running: dict[JobId, JobSupervisor] = {}
-        self._awake = anyio.Event()
+        self._awake, self._published = anyio.Event(), anyio.Event()
+        self._commands, self._publishing = anyio.create_task_group(), anyio.Lock()
+        self._tidied = ""
         self._started = time.monotonic()
         self._draining = False
         self._drained = anyio.Event()
@@ -62,6 +67,11 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Start jobs until the daemon is drained, and wait for the running ones."""
+        async with self._commands:
+            await self._run()
+            self._commands.cancel_scope.deadline = anyio.current_time() + _COMMANDS_S
+
+    async def _run(self) -> None:
         async with anyio.create_task_group() as group:
             await self._catch_up()
             while not self._draining:
@@ -106,19 +116,12 @@ class Dispatcher:
         return len(self._running) < self._store.slots and not alone
 
     def _start(self, group: TaskGroup, job: Job) -> None:
-        supervisor = JobSupervisor(
-            job=job,
-            workers=self._workers,
-            store=self._store,
-            settings=self._settings,
-            on_progress=lambda: self._notifications.tell(job.job_id),
-        )
+        supervisor = JobSupervisor(job=job, workers=self._workers, store=self._store, settings=self._settings)
         self._running[job.job_id] = supervisor
         group.start_soon(self._attend, supervisor)
 
     async def _attend(self, supervisor: JobSupervisor) -> None:
         job_id = supervisor.job.job_id
-        self._notifications.tell(job_id)
         try:
             await supervisor.run(self._slots_per_job)
         except Exception as error:  # noqa: BLE001 - a defect costs this job its lease, not the others their daemon
@@ -129,41 +132,53 @@ class Dispatcher:
             self.wake()
             if self._draining and not self._running:
                 self._drained.set()
-        await self.publish(job_id)
+        await self._publish(job_id)
 
     # --- ends ------------------------------------------------------------------------------------------
 
-    async def publish(self, job_id: JobId) -> None:
+    async def _publish(self, job_id: JobId) -> None:
         """Publish the state of a job that may have ended: its file first, then to clients that wait."""
         try:
-            job = await self._job(job_id)
-            if job.fault and job.state is not JobState.DONE:
-                self._last_fault = f"{job.fault} (job {job_id})"
-            await self._write_file(job)
-        except (OSError, EnvironmentFault) as error:
+            async with self._publishing:
+                job = await self._job(job_id)
+                if job.fault and job.state is not JobState.DONE:
+                    self._last_fault = f"{job.fault} (job {job_id})"
+                if self._publication.is_out_of_date(job):
+                    await anyio.to_thread.run_sync(self._publication.write, job)
+                    self._commands.start_soon(self._run_command, job)
+            await self._tidy()
+        except (OSError, EnvironmentFault) as error:  # its result is in the queue, with or without a file
             self._last_fault = str(error)
-        self._notifications.tell(job_id)
+        self._published.set()
+        self._published = anyio.Event()
+
+    async def _run_command(self, job: Job) -> None:
+        try:
+            wrong = await self._publication.run_command(job)
+        except OSError as error:
+            wrong = str(error)
+        self._last_fault = wrong or self._last_fault
+
+    async def _tidy(self) -> None:
+        """Remove snapshots that no job needs; once a day, as they are kept by the day."""
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        if today != self._tidied:
+            self._tidied = today
+            needed = await self._store.do(lambda store, _now: store.snapshots())
+            await anyio.to_thread.run_sync(remove_unneeded, self._folder, needed)
 
     async def _job(self, job_id: JobId) -> Job:
         return await self._store.do(lambda store, _now: store.job(job_id))
-
-    async def _write_file(self, job: Job) -> None:
-        """Write the file of a job; where that fails, its result is still in the queue."""
-        try:
-            await anyio.to_thread.run_sync(self._files.write, job)
-        except OSError as error:
-            self._last_fault = str(error)
 
     async def _publish_ends(self) -> None:
         """Publish the ends that the store decided by itself."""
         try:
             ended = await self._store.do(lambda store, _now: store.jobs(states=_BY_THEMSELVES, limit=_ENDS))
             for job in ended:
-                if self._files.is_out_of_date(job):
-                    await self.publish(job.job_id)
+                if self._publication.is_out_of_date(job):
+                    await self._publish(job.job_id)
         except EnvironmentFault as fault:
             self._last_fault = str(fault)
-        self._notifications.tell_all()
 
     async def _catch_up(self) -> None:
         """Take over from a daemon that was killed: requeue its jobs, and write missing files.
@@ -178,8 +193,8 @@ class Dispatcher:
             names = ", ".join(job.job_id for job in running)
             self._last_fault = f"The daemon before this one died while these jobs ran: {names}."
         for job in await self._store.do(lambda store, _now: store.jobs(limit=_LATEST)):
-            if self._files.is_out_of_date(job):
-                await self._write_file(job)
+            if self._publication.is_out_of_date(job):
+                await self._publish(job.job_id)
 
     async def _abandon(self, job: Job) -> None:
         with suppress(LeaseLost):  # cancelled meanwhile, by a client that works on the files
@@ -208,31 +223,29 @@ class Dispatcher:
         """Look at the queue: a job may be able to start."""
         self._awake.set()
 
-    async def submitted(self) -> None:
-        """Look at the queue: a job was added, and one may have been dropped."""
-        self.wake()
-        if self._settings.overflow is Overflow.DROP_OLDEST:
+    async def look(self, job_id: str) -> None:
+        """Look at what a client did to the store: kill a job that was cancelled, and publish ends.
+
+        Args:
+            job_id: of the job that may have ended, or come back; empty: none.
+        """
+        if job_id:
+            supervisor = self._running.get(JobId(job_id))
+            if supervisor is not None and (await self._job(JobId(job_id))).state is JobState.CANCELLED:
+                await supervisor.break_off(AbortReason.CANCELLED)
+            await self._publish(JobId(job_id))
+        elif self._settings.overflow is Overflow.DROP_OLDEST:
             await self._publish_ends()
-
-    async def end_job(self, job_id: JobId) -> None:
-        """Kill a job that has been cancelled if it runs."""
-        supervisor = self._running.get(job_id)
-        if supervisor is not None:
-            await supervisor.break_off(AbortReason.CANCELLED)
-
-    async def look(self) -> None:
-        """Look at what another process did to the store: publish ends, and kill what was cancelled."""
-        for job_id in tuple(self._running):
-            with suppress(UnknownJob):
-                if (await self._job(job_id)).state is JobState.CANCELLED:
-                    await self.end_job(job_id)
-        await self._publish_ends()
         self.wake()
 
-    def progress_of(self, job_id: JobId) -> str:
-        """Return the last message of a job's worker."""
-        supervisor = self._running.get(job_id)
-        return supervisor.worker.progress if supervisor and supervisor.worker else ""
+    async def wait(self, job_id: str, max_s: float) -> None:
+        """Return when a job is final, or after so many seconds; negative: no limit."""
+        with anyio.move_on_after(max_s if max_s >= 0 else None):
+            while True:
+                published = self._published
+                if (await self._job(JobId(job_id))).state in FINAL:
+                    return
+                await published.wait()
 
     def info(self) -> DaemonInfo:
         """Return the state of the daemon."""

@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 import anyio
 
-from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import Ending, Worker, WorkerDeath, WorkerPool
-from codeflash_parallel.queue.daemon_protocol import error_document
 from codeflash_parallel.queue.errors import LeaseLost
-from codeflash_parallel.queue.jobs import Instant, Job
+from codeflash_parallel.queue.jobs import Instant, Job, error_document, now
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 from codeflash_parallel.queue.worker.job_executor import Assignment, error_result
@@ -30,9 +28,23 @@ _STOP_S = 15.0
 #: A client waits for the end of a cancelled job. It takes 0.1 s unless the worker is stuck; killing costs a
 #: new worker, which removes what the old one leaves.
 _CANCEL_S = 0.5
-#: A worker that lives, and has neither sent a message nor used CPU time for so long, is stuck. The processes
-#: that it starts have shorter deadlines of their own: a candidate that hangs does not count as stuck.
-_STUCK_S = 900.0
+#: Threads that wait for the store, which serves one at a time.
+_THREADS = 4
+
+_T = TypeVar("_T")
+
+
+class ThreadedStore:
+    """The daemon's access to the store, on threads: a slow disk does not stop the event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self.slots = store.slots
+        self._store = store
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def do(self, act: Callable[[Store, Instant], _T]) -> _T:
+        """Return what a call of the store returns, and raise what it raises; it is not cancelled half-way."""
+        return await anyio.to_thread.run_sync(lambda: act(self._store, now()), limiter=self._threads)
 
 
 class AbortReason(StrEnum):
@@ -44,7 +56,7 @@ class AbortReason(StrEnum):
     DRAINED = "drained"
     #: Its `job_timeout` is over.
     TIMEOUT = "timeout"
-    #: Its worker lives and does nothing.
+    #: Its worker does not answer.
     STALLED = "stalled"
     #: Its lease has been lost.
     LOST = "lost"
@@ -58,9 +70,6 @@ _GENTLE = {AbortReason.CANCELLED: _CANCEL_S, AbortReason.DRAINED: _STOP_S, Abort
 class JobSupervisor:
     """A running job. Invariant: the store is told its end at most once, with its fence.
 
-    Args:
-        on_progress: called with every message of its worker.
-
     Attributes:
         worker: performs it; `None` before it starts, or if none could be started.
         lease_at: when its lease was renewed, by the monotonic clock.
@@ -70,7 +79,6 @@ class JobSupervisor:
     workers: WorkerPool
     store: ThreadedStore
     settings: QueueSettings
-    on_progress: Callable[[], None]
     worker: Worker | None = None
     lease_at: float = field(default_factory=time.monotonic)
     _over: anyio.Event = field(default_factory=anyio.Event)
@@ -117,7 +125,7 @@ class JobSupervisor:
                 group.start_soon(self._keep_lease, worker)
                 group.start_soon(self._keep_time)
                 group.start_soon(self._stop_when_broken, worker, assignment)
-                ending = await worker.perform(assignment, self.on_progress)
+                ending = await worker.perform(assignment)
                 group.cancel_scope.cancel()
         except BaseException:
             await self.workers.kill(worker)
@@ -134,20 +142,16 @@ class JobSupervisor:
         self._cpu_s = max(self._cpu_s, cpu_s - self._cpu_before_s)
 
     async def _keep_lease(self, worker: Worker) -> None:
-        """Renew the lease while the worker makes progress; break the job off otherwise."""
-        before, progress_at = worker.sample(), time.monotonic()
+        """Renew the lease while the worker answers; break the job off otherwise."""
         while True:
+            answers = worker.answers
             await worker.ask()
             await anyio.sleep(self.settings.heartbeat)
-            now = worker.sample()
-            self._measure(now.cpu_s)
-            if now.progressed_since(before):
-                progress_at = time.monotonic()
-            if now.lives_since(before) and time.monotonic() - progress_at < _STUCK_S:
+            self._measure(worker.cpu_s)
+            if worker.answers != answers:
                 await self._renew(worker.progress)
             elif time.monotonic() - self.lease_at >= self.settings.lease - self.settings.heartbeat / 2:
                 self._break(AbortReason.STALLED)  # before another daemon may claim it
-            before = now
 
     async def _renew(self, progress: str) -> None:
         job = self.job
@@ -210,16 +214,16 @@ class JobSupervisor:
                 await self._complete(error_result(error_document(UsageError("JOB_TIMEOUT", message, hint))))
             case AbortReason.STALLED:
                 output = ending.last_output if isinstance(ending, WorkerDeath) else ""
-                said = f"The worker did nothing for {self.settings.lease:g} s.\n{output}"
+                said = f"The worker gave no sign of life for {self.settings.lease:g} s.\n{output}"
                 await self._fail("STALLED", said, machinery=False)
             case _:
                 assert_never(why)
 
     async def _complete(self, result: Mapping[str, Any]) -> None:
-        job, cpu_s, wall_s = self.job, self._cpu_s, self._wall_s
-        text = json.dumps({**result, "cpu_s": cpu_s})
+        job, cost = self.job, {"cpu_s": self._cpu_s, "wall_s": self._wall_s}
+        text, is_error = json.dumps({**result, "cpu_s": self._cpu_s}), bool(result.get("error"))
         await self._report(
-            lambda store, now: store.complete(job.job_id, job.fence, text, now, cpu_s=cpu_s, wall_s=wall_s)
+            lambda store, now: store.complete(job.job_id, job.fence, text, now, **cost, is_error=is_error)
         )
 
     async def _fail(self, fault: str, last_output: str, *, machinery: bool) -> None:

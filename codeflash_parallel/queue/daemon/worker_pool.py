@@ -11,11 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO
 
 import anyio
 
@@ -42,34 +42,6 @@ _GRACE_S = 3.0
 #: After that, orphans are killed for so many seconds.
 _KILL_S = 5.0
 _LOOK_S = 0.02
-#: Less CPU time than this between two samples is no progress: an idle event loop uses as much.
-_LEAST_CPU_S: Final = 0.02
-
-
-class WorkerSample(NamedTuple):
-    """State of a worker at one moment.
-
-    Attributes:
-        answers: number of answers of its event loop.
-        messages: number of its progress messages.
-        cpu_s: of its whole process tree since it started.
-        waits: it has said that it waits for its turn on this machine.
-        stopped: it cannot run (SIGSTOP, a debugger).
-    """
-
-    answers: int
-    messages: int
-    cpu_s: float
-    waits: bool = False
-    stopped: bool = False
-
-    def lives_since(self, before: WorkerSample) -> bool:
-        """Return whether it can run and its event loop has turned since an earlier sample."""
-        return not self.stopped and self.answers != before.answers
-
-    def progressed_since(self, before: WorkerSample) -> bool:
-        """Return whether something has been done since an earlier sample, or cannot be done now."""
-        return self.waits or self.messages != before.messages or self.cpu_s - before.cpu_s >= _LEAST_CPU_S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +69,7 @@ class Worker:
         warm_for: repository and settings of its open evaluator; empty if none.
         progress: its last message.
         used_s: when it was last used, by the monotonic clock.
+        answers: number of answers of its event loop.
     """
 
     popen: subprocess.Popen[bytes]
@@ -106,9 +79,7 @@ class Worker:
     job_id: str = ""
     progress: str = ""
     used_s: float = field(default_factory=time.monotonic)
-    _messages: int = 0
-    _answers: int = 0
-    _waits: bool = False
+    answers: int = 0
 
     @property
     def pid(self) -> int:
@@ -132,22 +103,20 @@ class Worker:
         descendants = process_table.descendants(self.pid)
         return sum((proc.cpu_s for proc in descendants), own.cpu_s if own else 0.0)
 
-    async def perform(self, assignment: Assignment, on_progress: Callable[[], None]) -> Ending:
+    async def perform(self, assignment: Assignment) -> Ending:
         """Have it perform a job, and return how that ended."""
         begun = False
-        self.progress, self._waits = "", False
+        self.progress = ""
         try:
             await self.channel.send({"t": "job", "job": asdict(assignment)})
             while (message := await self.channel.receive()) is not None:
                 match message:
                     case {"t": "begun"}:
                         begun = True
-                    case {"t": "progress", "text": text, "waits": waits}:
-                        self._messages += 1
-                        self.progress, self._waits = text or self.progress, waits
-                        on_progress()
+                    case {"t": "progress", "text": text}:
+                        self.progress = text or self.progress
                     case {"t": "answer"}:
-                        self._answers += 1
+                        self.answers += 1
                     case {"t": "done" | "faulted" | "stopped"}:
                         return message
         except ConnectionError:
@@ -169,12 +138,6 @@ class Worker:
         """Ask it to break off a job; `perform` returns when it has."""
         with contextlib.suppress(ConnectionError):
             await self.channel.send({"t": "stop", "claim": assignment.claim})
-
-    def sample(self) -> WorkerSample:
-        """Return its state."""
-        stat = process_table.read(f"/proc/{self.pid}/stat", 512)
-        stopped = stat.rpartition(b") ")[2][:1] in {b"T", b"t"}
-        return WorkerSample(self._answers, self._messages, self.cpu_s, self._waits, stopped)
 
     def _status(self) -> int:
         """Return its exit status; a worker that has closed its channel and continues is killed."""
@@ -201,7 +164,8 @@ class WorkerPool:
         #: Processes that could not be killed, as "pid name".
         self.unkillable: list[str] = []
         self._started = 0
-        self._starting = threading.Lock()  # a new worker must not be taken for an orphan
+        self._starting = threading.Lock()  # a new process must not be taken for an orphan
+        self._beside: set[int] = set()
 
     @property
     def trouble(self) -> str:
@@ -245,7 +209,7 @@ class WorkerPool:
         argv = [sys.executable, "-P", "-c", _START, home, str(theirs.fileno())]
         with theirs, log.open("wb") as output:
             return subprocess.Popen(
-                [*argv, str(self._cache), *self._pass_env],
+                [*argv, str(self._folder), str(self._cache), *self._pass_env],
                 cwd="/",
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a Ctrl-C on the daemon's terminal is for the daemon
@@ -280,6 +244,45 @@ class WorkerPool:
             self._forget(worker)
             self.unkillable += await anyio.to_thread.run_sync(self._end_orphans)
 
+    async def run_beside(
+        self, argv: Sequence[str], environment: Mapping[str, str], log: BinaryIO, deadline_s: float
+    ) -> str:
+        """Run a command that is no worker; return what was wrong with it, empty if nothing was.
+
+        Args:
+            log: file that its output goes to.
+            deadline_s: after that it is killed, with its process group.
+        """
+        try:
+            process = self._start_beside(argv, environment, log)
+        except OSError as error:
+            return f"cannot be started: {error}"
+        try:
+            with anyio.move_on_after(deadline_s):
+                await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+            if process.returncode is None:
+                return f"has not ended within {deadline_s:g} s"
+            return f"ended with status {process.returncode}" if process.returncode else ""
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            self._beside.discard(process.pid)
+
+    def _start_beside(
+        self, argv: Sequence[str], environment: Mapping[str, str], log: BinaryIO
+    ) -> subprocess.Popen[bytes]:
+        with self._starting:
+            process = subprocess.Popen(
+                argv,
+                env=environment,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+            self._beside.add(process.pid)
+        return process
+
     def _end_orphans(self) -> list[str]:
         """Wait until no orphans are left, and kill them after a grace period; return those that remain."""
         begun = time.monotonic()
@@ -297,7 +300,7 @@ class WorkerPool:
     def _orphans(self) -> list[ProcessEntry]:
         """Return our descendants that belong to no living worker; reap the dead among our own children."""
         with self._starting:
-            known = {worker.pid for worker in self.workers}
+            known = {worker.pid for worker in self.workers} | self._beside
             found = [proc for proc in process_table.descendants(os.getpid()) if proc.head not in known]
         for proc in found:
             if proc.gone and proc.pid == proc.head:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Collection, Mapping
 
 from codeflash_parallel.queue.errors import BudgetSpent
-from codeflash_parallel.queue.jobs import JobRequest
+from codeflash_parallel.queue.jobs import Budget
 from codeflash_parallel.queue.policy import FIRST_GUESS_US, CostAccount, ticks
 from codeflash_parallel.queue.store.database import Database
 
@@ -105,8 +105,14 @@ class Accounts:
         """Charge a claim with its expected cost."""
         self._move(share, submitter, account.share_step, account.step)
 
-    def settle(self, job: sqlite3.Row, cost_us: int) -> None:
-        """Replace the expected cost of a claim by the measured one; 0 refunds it."""
+    def settle(self, job: sqlite3.Row, now_ms: int, cost_us: int) -> None:
+        """Count the time of an attempt that ends, and replace its expected cost by the measured one.
+
+        Args:
+            cost_us: 0 refunds the expected cost.
+        """
+        until_ms = min(now_ms, max(job["lease_ms"], job["beat_ms"]))  # it may have ended unnoticed
+        self._database.execute("UPDATE queue SET busy_ms = busy_ms + ?", (until_ms - job["claimed_ms"],))
         share, submitter = job["share"], job["submitter"]
         outer, inner = self._ticks(cost_us, share, submitter) if cost_us else (0, 0)
         self._move(share, submitter, outer - job["share_ticks"], inner - job["submitter_ticks"])
@@ -149,29 +155,23 @@ class Accounts:
         """Count a job against the budget of a share."""
         self._database.execute("UPDATE budgets SET submitted = submitted + 1 WHERE share = ?", (share,))
 
-    def refuse_if_spent(self, request: JobRequest, share: str, now_ms: int) -> None:
-        """Refuse a job whose run may spend no more; the first budget that a run states holds.
-
-        Raises:
-            BudgetSpent: with the figure.
-        """
-        stated = request.budget
+    def state_budget(self, share: str, stated: Budget) -> None:
+        """Note the budget of a run; the first one that it states holds."""
         self._database.execute(
             "UPDATE budgets SET cpu_s = ?, jobs = ?, wall_s = ? "
             "WHERE share = ? AND cpu_s = 0 AND jobs = 0 AND wall_s = 0",
             (stated.cpu_s, stated.jobs, stated.wall_s, share),
         )
-        self._refuse(share, request.run or request.submitter, now_ms)
 
-    def refuse_retry_if_spent(self, job: sqlite3.Row, now_ms: int) -> None:
-        """Refuse the retry of a job whose run may spend no more; the job itself is already counted.
+    def refuse_if_spent(self, share: str, now_ms: int, *, is_retry: bool = False) -> None:
+        """Refuse a job whose run may spend no more.
+
+        Args:
+            is_retry: the job is already counted.
 
         Raises:
             BudgetSpent: with the figure.
         """
-        self._refuse(job["share"], job["run"] or job["submitter"], now_ms, is_retry=True)
-
-    def _refuse(self, share: str, who: str, now_ms: int, *, is_retry: bool = False) -> None:
         row = self._database.row("SELECT * FROM budgets WHERE share = ?", (share,))
         assert row is not None
         for figure, spent, limit in (
@@ -180,4 +180,4 @@ class Accounts:
             ("wall_s", (now_ms - row["first_ms"]) / 1000, row["wall_s"]),
         ):
             if limit and spent >= limit:
-                raise BudgetSpent(who, figure, spent, limit)
+                raise BudgetSpent(run=share.partition(" ")[2], figure=figure, spent=spent, limit=limit)

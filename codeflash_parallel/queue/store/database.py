@@ -1,4 +1,4 @@
-"""The queue's SQLite file: creation and checks, transactions, clock, and the meaning of its errors."""
+"""The queue's SQLite file: tables, checks, transactions, clock, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,101 @@ from codeflash_parallel.queue.errors import (
     queue_unfit,
 )
 from codeflash_parallel.queue.jobs import Instant
-from codeflash_parallel.queue.store import schema
 from codeflash_parallel.result.errors import CodeflashParallelError
 
 NAME = "queue.sqlite3"
+
+#: Of the tables below.
+SCHEMA_VERSION = 7
+
+#: Times are milliseconds of the queue's clock (`Database.changing`). An account with an empty submitter is
+#: that of the whole share.
+_SCHEMA = """
+CREATE TABLE queue (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    sequence INTEGER NOT NULL,
+    paused INTEGER NOT NULL,
+    boot_id TEXT NOT NULL,
+    offset_ms INTEGER NOT NULL,
+    queued_ms INTEGER NOT NULL,
+    measured INTEGER NOT NULL,
+    cost_us INTEGER NOT NULL,
+    wall_us INTEGER NOT NULL,
+    busy_ms INTEGER NOT NULL,
+    rules TEXT NOT NULL
+);
+CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY,
+    job_id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    snapshot TEXT NOT NULL,
+    submitter TEXT NOT NULL,
+    run TEXT NOT NULL,
+    share TEXT NOT NULL,
+    priority TEXT NOT NULL,
+    submitted_wall_s REAL NOT NULL,
+    submitted_boot_s REAL NOT NULL,
+    submitted_boot_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    urgency_ms INTEGER NOT NULL,
+    queued_ms INTEGER NOT NULL,
+    due_ms INTEGER NOT NULL,
+    ready INTEGER NOT NULL,
+    fence INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    machinery_faults INTEGER NOT NULL DEFAULT 0,
+    worker TEXT NOT NULL DEFAULT '',
+    claimed_ms INTEGER NOT NULL DEFAULT 0,
+    beat_ms INTEGER NOT NULL DEFAULT 0,
+    lease_ms INTEGER NOT NULL DEFAULT 0,
+    waited_ms INTEGER NOT NULL DEFAULT -1,
+    ended_ms INTEGER NOT NULL DEFAULT 0,
+    share_ticks INTEGER NOT NULL DEFAULT 0,
+    submitter_ticks INTEGER NOT NULL DEFAULT 0,
+    result TEXT NOT NULL DEFAULT '',
+    fault TEXT NOT NULL DEFAULT '',
+    last_output TEXT NOT NULL DEFAULT '',
+    progress TEXT NOT NULL DEFAULT '',
+    cpu_s REAL NOT NULL DEFAULT 0,
+    wall_s REAL NOT NULL DEFAULT 0,
+    suspect INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE accounts (
+    share TEXT NOT NULL,
+    submitter TEXT NOT NULL,
+    vtime INTEGER NOT NULL DEFAULT 0,
+    since INTEGER NOT NULL DEFAULT 0,
+    measured INTEGER NOT NULL DEFAULT 0,
+    cost_us INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (share, submitter)
+) WITHOUT ROWID;
+CREATE TABLE budgets (
+    share TEXT PRIMARY KEY,
+    cpu_s REAL NOT NULL DEFAULT 0,
+    jobs INTEGER NOT NULL DEFAULT 0,
+    wall_s REAL NOT NULL DEFAULT 0,
+    first_ms INTEGER NOT NULL,
+    submitted INTEGER NOT NULL DEFAULT 0,
+    spent_us INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE starts (submitter TEXT NOT NULL, started_ms INTEGER NOT NULL);
+CREATE INDEX starts_at ON starts (started_ms);
+CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE state IN ('queued', 'running', 'done', 'dead');
+CREATE INDEX jobs_due ON jobs (due_ms) WHERE state = 'queued' AND ready = 0;
+CREATE INDEX jobs_waiting ON jobs (queued_ms, turn) WHERE state = 'queued';
+CREATE INDEX jobs_running ON jobs (lease_ms) WHERE state = 'running';
+CREATE INDEX jobs_ended ON jobs (ended_ms) WHERE state NOT IN ('queued', 'running');
+CREATE INDEX jobs_in_lane
+    ON jobs (share, submitter, kind, priority, turn, urgency_ms, suspect, state, ready)
+    WHERE state = 'queued' AND ready = 1;
+CREATE VIEW busy AS
+    SELECT share, submitter FROM jobs WHERE state = 'queued' AND ready = 1
+    UNION ALL SELECT share, submitter FROM jobs WHERE state = 'running';
+INSERT INTO queue VALUES (1, 0, 0, '', 0, 0, 0, 0, 0, 0, '')
+"""
 
 #: A transaction takes milliseconds. A process that holds its turn for longer is stopped; the others pass it.
 _TURN_S = 2.0
@@ -167,6 +258,11 @@ class Database:
         """Write rows."""
         self._connection.execute(sql, values)
 
+    def rules(self) -> str:
+        """Return what the daemon that served last has written about its rules; empty if none has."""
+        with self.reading():
+            return str(self.rows("SELECT rules FROM queue")[0][0])
+
     def insert_job(self, columns: dict[str, Any]) -> None:
         """Insert a job."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
@@ -203,7 +299,7 @@ def must_exist(folder: Path) -> None:
     """
     with understood(folder):
         if not (folder / NAME).exists():
-            raise NoQueue(folder)
+            raise NoQueue(folder=folder)
 
 
 @contextmanager
@@ -217,10 +313,10 @@ def open_database(folder: Path, check: DatabaseFileCheck) -> Iterator[Database]:
     with understood(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (name := file_system_of(folder)) in _NETWORK:
-            raise NetworkFileSystem(folder, name)
+            raise NetworkFileSystem(folder=folder, name=name)
         lock = wait_for_lock(folder / "opening.lock", _OPENING_S)
         if lock is None:
-            raise QueueBusy(folder, _OPENING_S)
+            raise QueueBusy(folder=folder, waited_s=_OPENING_S)
         with lock:
             connection = _checked_connection(folder / NAME, check)
     database = Database(folder, connection)
@@ -243,25 +339,32 @@ def _checked_connection(path: Path, check: DatabaseFileCheck) -> sqlite3.Connect
 
 def _create_if_empty(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == schema.VERSION:
+    if version == SCHEMA_VERSION:
         return
     if version:
-        raise OtherQueueVersion(path, version)
+        raise OtherQueueVersion(path=path, version=version)
     if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
-        raise QueueDamaged(path, "it is a file of SQLite's, but no queue")
+        raise QueueDamaged(path=path, why="it is a file of SQLite's, but no queue")
     connection.execute("BEGIN IMMEDIATE")
-    schema.create(connection)
+    _create_tables(connection)
     connection.execute("COMMIT")
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables of an empty file within the caller's transaction."""
+    for statement in _SCHEMA.split(";"):  # `executescript` would commit the caller's transaction
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _check(connection: sqlite3.Connection, path: Path, check: DatabaseFileCheck) -> None:
     if connection.execute("SELECT COUNT(*) FROM queue").fetchone()[0] != 1:
-        raise QueueDamaged(path, "it does not say where it stands")
+        raise QueueDamaged(path=path, why="its table `queue` has no row")
     if check is DatabaseFileCheck.HEADER:
         return
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
-        raise QueueDamaged(path, str(found).splitlines()[-1])  # the first line may only say where
+        raise QueueDamaged(path=path, why=str(found).splitlines()[-1])  # the first line may only say where
 
 
 def file_system_of(folder: Path) -> str:
@@ -299,17 +402,17 @@ def understood(folder: Path) -> Iterator[None]:
 
 def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashParallelError | None:
     if isinstance(error, OSError):
-        return QueueDiskFull(folder) if error.errno in _FULL else queue_unfit(folder, error)
+        return QueueDiskFull(folder=folder) if error.errno in _FULL else queue_unfit(folder, error)
     code = getattr(error, "sqlite_errorcode", 0)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # opening creates the index of the log, which had no room
         code = sqlite3.SQLITE_FULL
     match code & 0xFF:
         case sqlite3.SQLITE_FULL:
-            return QueueDiskFull(folder)
+            return QueueDiskFull(folder=folder)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return QueueBusy(folder, _TURN_S + _BUSY_S)
+            return QueueBusy(folder=folder, waited_s=_TURN_S + _BUSY_S)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return QueueDamaged(folder / NAME, str(error))
+            return QueueDamaged(path=folder / NAME, why=str(error))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return queue_unfit(folder, error)
     return None

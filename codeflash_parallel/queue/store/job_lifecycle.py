@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from typing import Any
 
@@ -11,7 +12,6 @@ from codeflash_parallel.queue.policy import CostAccount, urgency_of
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.accounts import Accounts, share_of
 from codeflash_parallel.queue.store.database import Database
-from codeflash_parallel.queue.store.job_rows import new_row
 
 #: The pause after a fault of the machine doubles with each, up to this.
 _LONGEST_PAUSE_MS = 60_000
@@ -66,24 +66,47 @@ class JobLifecycle:
             Refused: with the limit that it meets.
         """
         if request.kind not in list(JobKind):
-            raise UnknownKind(str(request.kind))
+            raise UnknownKind(kind=str(request.kind))
         share = share_of(request.run, request.submitter)
         self._accounts.open(share, request.submitter, now_ms)
-        self._accounts.refuse_if_spent(request, share, now_ms)
+        self._accounts.state_budget(share, request.budget)
+        self._accounts.refuse_if_spent(share, now_ms)
         self._refuse_submitter(request.submitter)
         self._make_room(now_ms)
-        return self.insert(request, share, now_ms, now)
+        return self._insert(request, share, now_ms, now)
 
-    def insert(self, request: JobRequest, share: str, now_ms: int, now: Instant) -> str:
-        """Insert a new job without looking at limits, and return its id."""
+    def _insert(self, request: JobRequest, share: str, now_ms: int, now: Instant) -> str:
         number, queued_ms = self._next_turn(now_ms)
+        job_id = f"{number}-{hashlib.sha256(request.key.encode()).hexdigest()[:8]}"
         due_ms = now_ms + round(request.start_after_s * 1000) if request.start_after_s > 0 else 0
-        columns = new_row(request, share, number, queued_ms, due_ms, now)
-        if columns["ready"]:
+        ready = due_ms <= queued_ms  # else its start time is to come
+        if ready:
             self._accounts.enter(share, request.submitter, number)
-        self._database.insert_job(columns)
+        self._database.insert_job(
+            {
+                "number": number,
+                "job_id": job_id,
+                "kind": JobKind(request.kind).value,
+                "key": request.key,
+                "payload": request.payload,
+                "snapshot": request.snapshot,
+                "submitter": request.submitter,
+                "run": request.run,
+                "share": share,
+                "priority": Priority(request.priority).value,
+                "submitted_wall_s": now.wall_s,
+                "submitted_boot_s": now.boot_s,
+                "submitted_boot_id": now.boot_id,
+                "state": JobState.QUEUED.value,
+                "turn": number,
+                "urgency_ms": urgency_of(queued_ms, request.priority),
+                "queued_ms": queued_ms,
+                "due_ms": due_ms,
+                "ready": int(ready),
+            }
+        )
         self._accounts.count_submission(share)
-        return str(columns["job_id"])
+        return job_id
 
     def readmit(self, row: sqlite3.Row, now_ms: int) -> None:
         """Send a dead job to the end of the queue with new attempts.
@@ -91,7 +114,7 @@ class JobLifecycle:
         Raises:
             Refused: with the limit that it meets.
         """
-        self._accounts.refuse_retry_if_spent(row, now_ms)
+        self._accounts.refuse_if_spent(row["share"], now_ms, is_retry=True)
         self._refuse_submitter(row["submitter"])
         self._make_room(now_ms)
         self.append(row, now_ms, crashes=0, machinery_faults=0, ended_ms=0, worker="")
@@ -102,13 +125,13 @@ class JobLifecycle:
             return
         queued = self._database.number(f"{_QUEUED} AND submitter = ?", (submitter,))
         if limit and queued >= limit:
-            raise SubmitterLimit(submitter, limit)
+            raise SubmitterLimit(submitter=submitter, limit=limit)
         if rate and self._timeout_ms:
             # As many as its rate lets start before they expire; the others would wait in vain.
             startable = rate.starts * self._timeout_ms // rate.window_ms
             if queued >= max(1, startable):
                 wait_ms = rate.window_ms / rate.starts * (queued - startable + 1)
-                raise RateLimited(submitter, wait_ms / 1000)
+                raise RateLimited(submitter=submitter, retry_after_s=wait_ms / 1000)
 
     def _make_room(self, now_ms: int) -> None:
         limit = self._settings.max_queue_size
@@ -116,7 +139,7 @@ class JobLifecycle:
             return
         oldest = self._database.row(_OLDEST)
         if self._settings.overflow is Overflow.REJECT or oldest is None:
-            raise QueueFull(limit)
+            raise QueueFull(limit=limit)
         fault = f"QUEUE_FULL: a newer job took its place in a queue of {limit}"
         self.end(oldest, JobState.DROPPED, now_ms, fault=fault)
 
@@ -165,7 +188,7 @@ class JobLifecycle:
 
     def crash(self, row: sqlite3.Row, now_ms: int, cost_us: int, **columns: Any) -> JobState:
         """End an attempt that crashed: its submitter pays, and the next one may start at once."""
-        self._accounts.settle(row, cost_us)
+        self._accounts.settle(row, now_ms, cost_us)
         crashes = row["crashes"] + 1
         if crashes >= self._settings.max_attempts:
             self.end(row, JobState.DEAD, now_ms, crashes=crashes, **columns)
@@ -175,7 +198,7 @@ class JobLifecycle:
 
     def break_off(self, row: sqlite3.Row, now_ms: int, **columns: Any) -> JobState:
         """End an attempt that the machine broke: it costs nothing, and the next one starts after a pause."""
-        self._accounts.settle(row, 0)
+        self._accounts.settle(row, now_ms, 0)
         faults = row["machinery_faults"] + 1
         if faults >= self._settings.max_attempts:
             self.end(row, JobState.DEAD, now_ms, machinery_faults=faults, **columns)

@@ -6,26 +6,49 @@ it for itself. `docs/explanation/queue.md` describes the calls.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.queue.jobs import Instant, Job, JobKind, JobRequest, JobState, QueuePlace, Receipt
+from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
+from codeflash_parallel.queue.jobs import (
+    Fence,
+    Instant,
+    Job,
+    JobId,
+    JobKind,
+    JobRequest,
+    JobState,
+    Priority,
+    QueuePlace,
+    Receipt,
+)
 from codeflash_parallel.queue.policy import cost_us, pick
 from codeflash_parallel.queue.queue_settings import QueueSettings
-from codeflash_parallel.queue.store import job_rows
 from codeflash_parallel.queue.store.accounts import Accounts
 from codeflash_parallel.queue.store.database import Database, DatabaseFileCheck, open_database
 from codeflash_parallel.queue.store.job_lifecycle import DAEMON_DIED, JobLifecycle
 from codeflash_parallel.queue.store.policy_inputs import PolicyInputReader
+from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.metrics import QueueHealth
 
 __all__ = ["DatabaseFileCheck", "Store"]
+
+#: Fields of a job that are columns of the same name.
+_SAME = frozenset(
+    {
+        "number", "key", "submitter", "run", "crashes", "machinery_faults", "payload", "result", "fault",
+        "last_output", "progress", "cpu_s", "wall_s",
+    }
+)  # fmt: skip
 
 #: Slots where the machine's figures cannot be read.
 _FEW_SLOTS = 3
@@ -34,7 +57,9 @@ _FEW_SLOTS = 3
 class Store:
     """The queue in a folder; made by `Store.open`."""
 
-    def __init__(self, database: Database, settings: QueueSettings) -> None:
+    def __init__(self, database: Database, settings: QueueSettings, pass_env: Sequence[str] = ()) -> None:
+        #: Names and patterns of the variables that the daemon passes on.
+        self.pass_env = pass_env
         #: Jobs that may run at once.
         self.slots = settings.max_concurrent or _auto_slots()
         self._database = database
@@ -58,6 +83,26 @@ class Store:
         with open_database(folder, check) as database:
             yield cls(database, settings)
 
+    @classmethod
+    def under_rules(cls, database: Database, rules: str, settings: QueueSettings) -> Store:
+        """Return the store under the rules of the daemon that served last.
+
+        Args:
+            rules: of `Database.rules`.
+            settings: rules that hold if none has served yet.
+        """
+        if not rules:
+            return cls(database, settings)
+        served = json.loads(rules)
+        return cls(database, from_plain(QueueSettings, served["settings"]), served["pass_env"])
+
+    def serve(self, settings: QueueSettings, pass_env: Sequence[str], now: Instant) -> None:
+        """Let clients use the rules of the daemon."""
+        resolved = replace(settings, max_concurrent=self.slots)
+        rules = json.dumps({"settings": to_plain(resolved), "pass_env": list(pass_env)})
+        with self._database.changing(now):
+            self._database.execute("UPDATE queue SET rules = ?", (rules,))
+
     def submit(self, request: JobRequest, now: Instant) -> Receipt:
         """Take a job, or return the one with its key that is queued, running, done or dead.
 
@@ -66,13 +111,13 @@ class Store:
         """
         with self._database.changing(now) as now_ms:
             self._lifecycle.sweep(now_ms)
-            known = job_rows.find_key(self._database, request.key)
+            known = self._find_key(request.key)
             job_id = known["job_id"] if known else self._lifecycle.admit(request, now_ms, now)
         # Other processes may write again while the place is computed.
         with self._database.reading():
-            row = job_rows.find(self._database, job_id)
+            row = self._find(job_id)
             place = self._inputs.place(row, now_ms)
-            return Receipt(job=job_rows.job_of(row), place=place, is_new=known is None)
+            return Receipt(job=_job_of(row), place=place, is_new=known is None)
 
     def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind], ending: int = 0) -> Job | None:
         """Give a worker the next job of some kinds; `None` if none may start.
@@ -90,14 +135,14 @@ class Store:
             self._accounts.catch_up(picked.passed_shares, picked.passed_submitters, chosen)
             row = self._inputs.first(picked.lane)
             self._lifecycle.start(row, worker, now_ms, inputs.submitters[chosen])
-            return job_rows.job_of(job_rows.find(self._database, row["job_id"]))
+            return _job_of(self._find(row["job_id"]))
 
     # --- reports of workers: they raise `LeaseLost`, and change nothing, if the claim has been lost ---------
 
     @contextmanager
     def _report(self, job_id: str, fence: int, now: Instant) -> Iterator[tuple[sqlite3.Row, int]]:
         with self._database.changing(now) as now_ms:
-            yield job_rows.find_held(self._database, job_id, fence), now_ms
+            yield self._find_held(job_id, fence), now_ms
 
     def heartbeat(self, job_id: str, fence: int, progress: str, now: Instant) -> None:
         """Renew the lease of a job."""
@@ -107,15 +152,30 @@ class Store:
             self._database.update_job(row["number"], columns)
 
     def complete(
-        self, job_id: str, fence: int, result: str, now: Instant, *, cpu_s: float, wall_s: float
+        self,
+        job_id: str,
+        fence: int,
+        result: str,
+        now: Instant,
+        *,
+        cpu_s: float,
+        wall_s: float,
+        is_error: bool = False,
     ) -> None:
-        """Give a job its one result."""
+        """Give a job its one result.
+
+        Args:
+            is_error: the result holds for this job only, and not for its key: a missing package may be
+                installed before the next submission.
+        """
         with self._report(job_id, fence, now) as (row, now_ms):
             cost = max(1, cost_us(cpu_s, wall_s))
-            self._accounts.settle(row, cost)
+            self._accounts.settle(row, now_ms, cost)
             self._accounts.learn(row, cost, round(wall_s * 1e6))
             spent = self._lifecycle.spend(row, cpu_s, wall_s)
-            self._lifecycle.end(row, JobState.DONE, now_ms, result=result, fault="", suspect=0, **spent)
+            key = digest_of(f"{row['key']} {job_id}".encode()) if is_error else row["key"]
+            ended = {"result": result, "fault": "", "suspect": 0, "key": key}
+            self._lifecycle.end(row, JobState.DONE, now_ms, **ended, **spent)
 
     def fail(
         self,
@@ -156,8 +216,8 @@ class Store:
 
     def release(self, job_id: str, fence: int, now: Instant) -> None:
         """Send a job back to its place in the queue; the attempt is neither counted nor charged."""
-        with self._report(job_id, fence, now) as (row, _now_ms):
-            self._accounts.settle(row, 0)
+        with self._report(job_id, fence, now) as (row, now_ms):
+            self._accounts.settle(row, now_ms, 0)
             self._lifecycle.requeue(row)
 
     # --- operators -----------------------------------------------------------------------------------------
@@ -165,13 +225,13 @@ class Store:
     def cancel(self, job_id: str, now: Instant) -> JobState:
         """Cancel a job unless it has ended; return its state."""
         with self._database.changing(now) as now_ms:
-            row = job_rows.find(self._database, job_id)
+            row = self._find(job_id)
             state = JobState(row["state"])
             if state not in {JobState.QUEUED, JobState.RUNNING}:
                 return state
             spent = {}
             if state is JobState.RUNNING:
-                self._accounts.settle(row, max(1, (now_ms - row["claimed_ms"]) * 1000))
+                self._accounts.settle(row, now_ms, max(1, (now_ms - row["claimed_ms"]) * 1000))
                 spent = self._lifecycle.spend_unmeasured(row, now_ms)
             self._lifecycle.end(row, JobState.CANCELLED, now_ms, **spent)
             return JobState.CANCELLED
@@ -183,13 +243,13 @@ class Store:
             UsageError: `NOT_DEAD`.
         """
         with self._database.changing(now) as now_ms:
-            row = job_rows.find(self._database, job_id)
+            row = self._find(job_id)
             if row["state"] != JobState.DEAD:
                 raise UsageError(
                     "NOT_DEAD", f"Job {job_id} is {row['state']}, not dead.", "Only dead jobs are retried."
                 )
             self._lifecycle.readmit(row, now_ms)
-            return self._inputs.place(job_rows.find(self._database, job_id), now_ms)
+            return self._inputs.place(self._find(job_id), now_ms)
 
     def pause(self, now: Instant) -> None:
         """Start no jobs until `unpause`; running ones continue."""
@@ -210,26 +270,37 @@ class Store:
             UnknownJob: there is none.
         """
         with self._database.reading():
-            return job_rows.job_of(job_rows.find(self._database, job_id))
+            return _job_of(self._find(job_id))
 
     def jobs(
         self, *, states: Collection[JobState] = (), submitter: str = "", run: str = "", limit: int = 0
     ) -> tuple[Job, ...]:
         """Return jobs, newest first; empty arguments and 0 do not restrict."""
+        marks = ", ".join("?" * len(states))
+        conditions = {
+            f"state IN ({marks})": [state.value for state in states],
+            "submitter = ?": [submitter] if submitter else [],
+            "run = ?": [run] if run else [],
+        }
+        chosen = {text: values for text, values in conditions.items() if values}
+        where = f"WHERE {' AND '.join(chosen)}" if chosen else ""
+        values = [value for values in chosen.values() for value in values]
+        sql = f"SELECT * FROM jobs {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - our own text
         with self._database.reading():
-            rows = job_rows.find_all(self._database, states, submitter, run, limit)
-            return tuple(map(job_rows.job_of, rows))
+            return tuple(map(_job_of, self._database.rows(sql, (*values, limit or -1))))
 
-    def listed(self, states: Collection[JobState], submitter: str, run: str, limit: int) -> tuple[Job, ...]:
-        """Return jobs as `jobs` does, without their payloads and results."""
-        found = self.jobs(states=states, submitter=submitter, run=run, limit=limit)
-        return tuple(job._replace(payload="", result="") for job in found)
+    def snapshots(self) -> frozenset[str]:
+        """Return the places of the snapshots of jobs that may still run."""
+        states = "('queued', 'running', 'dead')"  # a dead job may be retried
+        with self._database.reading():
+            rows = self._database.rows(f"SELECT DISTINCT snapshot FROM jobs WHERE state IN {states}")  # noqa: S608
+            return frozenset(place for (place,) in rows)
 
     def place(self, job_id: str, now: Instant, *, token_busy: bool = False) -> QueuePlace:
         """Return the place of a job; position 0 if it is not queued."""
         with self._database.reading_unless(self._lifecycle.is_due, now) as now_ms:
             self._lifecycle.sweep(now_ms)
-            return self._inputs.place(job_rows.find(self._database, job_id), now_ms, token_busy=token_busy)
+            return self._inputs.place(self._find(job_id), now_ms, token_busy=token_busy)
 
     def sweep(self, now: Instant) -> int:
         """Apply to waiting jobs what is due by time; return the number of sweeps that found something due."""
@@ -246,9 +317,43 @@ class Store:
     def health(self, now: Instant) -> QueueHealth:
         """Return the queue's figures."""
         with self._database.reading(now) as now_ms:
-            from codeflash_parallel.queue.store.metrics_query import read_health
+            from codeflash_parallel.queue.metrics import read_health
 
             return read_health(self._database, self.slots, now_ms)
+
+    # --- rows ----------------------------------------------------------------------------------------------
+
+    def _find(self, job_id: str) -> sqlite3.Row:
+        """Return the row of a job.
+
+        Raises:
+            UnknownJob: there is none.
+        """
+        # All ids are ASCII, and SQLite takes no lone surrogates.
+        rows = (
+            self._database.rows("SELECT * FROM jobs WHERE job_id = ?", (job_id,)) if job_id.isascii() else []
+        )
+        if not rows:
+            raise UnknownJob(job_id=job_id)
+        return rows[0]
+
+    def _find_key(self, key: str) -> sqlite3.Row | None:
+        """Return the row of the job with a key that is queued, running, done or dead."""
+        return self._database.row(
+            "SELECT * FROM jobs WHERE key = ? AND state IN ('queued', 'running', 'done', 'dead')", (key,)
+        )
+
+    def _find_held(self, job_id: str, fence: int) -> sqlite3.Row:
+        """Return the row of a job that runs with a fence.
+
+        Raises:
+            UnknownJob: there is none.
+            LeaseLost: it runs with another fence, or does not run.
+        """
+        row = self._find(job_id)
+        if row["state"] != JobState.RUNNING or row["fence"] != fence:
+            raise LeaseLost(job_id=job_id, fence=fence)
+        return row
 
 
 def _auto_slots() -> int:
@@ -258,3 +363,21 @@ def _auto_slots() -> int:
         return auto_slots(read_machine())
     except OSError:
         return _FEW_SLOTS
+
+
+def _job_of(row: sqlite3.Row) -> Job:
+    """Return the job that a row holds."""
+    return Job(
+        job_id=JobId(row["job_id"]),
+        kind=JobKind(row["kind"]),
+        priority=Priority(row["priority"]),
+        state=JobState(row["state"]),
+        fence=Fence(row["fence"]),
+        suspect=bool(row["suspect"]),
+        submitted=Instant(
+            wall_s=row["submitted_wall_s"],
+            boot_s=row["submitted_boot_s"],
+            boot_id=row["submitted_boot_id"],
+        ),
+        **{name: row[name] for name in _SAME},
+    )

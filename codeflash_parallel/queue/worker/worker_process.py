@@ -1,9 +1,8 @@
 """The worker process: executes the daemon's jobs and reports progress. It ends when the daemon does.
 
 Messages from the daemon: `job` (an assignment), `ask` (to be answered by `answer`) and `stop` (break the job
-off). Messages to the daemon: `ready`, `answer`, `begun`, `progress` (with `waits`: it waits for its turn on
-this machine), and at the end of a job one of `done` (its result), `faulted` (the machine's fault) and
-`stopped`.
+off). Messages to the daemon: `ready`, `answer`, `begun`, `progress`, and at the end of a job one of `done`
+(with its result), `faulted` (the machine's fault) and `stopped`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,25 +21,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
-from codeflash_parallel.queue.daemon_protocol import error_document
-from codeflash_parallel.queue.jobs import JobKind
+from codeflash_parallel.queue.jobs import JobKind, error_document
 from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, InternalError
 from codeflash_parallel.result.outcome_codes import Code, Trait
 
 #: An evaluator that has been idle for so long is closed: it holds slots and servers.
 _IDLE_S = 300.0
-
-
-class FaultOwner(StrEnum):
-    """Owner of an error."""
-
-    #: The job's: another attempt would fail too, so the error is its result.
-    JOB = "job"
-    #: The machine's: the job is tried again after a pause, and not charged.
-    MACHINE = "machine"
-    #: Ours: the attempt counts as crashed.
-    US = "us"
 
 
 #: Faults of the machine that may be gone in a minute. All other environment faults are the project's.
@@ -57,30 +43,38 @@ _PASSING: Final = frozenset(
 _OF_THE_MACHINE: Final = frozenset(code for code in Code if Trait.INFRA in code.traits) | {Code.RACE_NOT_HELD}
 
 
-def blame(error: CodeflashParallelError) -> FaultOwner:
-    """Return the owner of an error."""
+def ending_of_error(error: CodeflashParallelError) -> dict[str, Any]:
+    """Return the message for a job that ended with an error: `faulted` where another attempt may succeed.
+
+    Raises:
+        InternalError: it is one: the attempt counts as crashed.
+    """
     if isinstance(error, InternalError):
-        return FaultOwner.US
-    passing = isinstance(error, EnvironmentFault) and error.code in _PASSING
-    return FaultOwner.MACHINE if passing else FaultOwner.JOB
+        raise error
+    if isinstance(error, EnvironmentFault) and error.code in _PASSING:
+        return {"t": "faulted", "fault": error.code, "message": str(error)}
+    return {"t": "done", "result": error_result(error_document(error))}
 
 
-def machine_fault(document: Mapping[str, Any]) -> str:
-    """Return the first code that is a fault of the machine; empty if none is."""
-    codes = (candidate.get("code", "") for candidate in document.get("candidates", ()))
-    return next((code for code in codes if code in _OF_THE_MACHINE), "")
+def ending_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message for a result: `faulted` where the machine failed candidates.
 
-
-def _has_verdicts(document: Mapping[str, Any]) -> bool:
-    """Return whether some candidates have verdicts that must not be lost."""
-    codes = [candidate.get("code", "") for candidate in document.get("candidates", ())]
-    return Code.RACE_NOT_HELD not in codes and any(code not in _OF_THE_MACHINE for code in codes)
+    It has the result where other candidates have verdicts, which must not be lost with the last attempt.
+    """
+    candidates = (result["document"] or {}).get("candidates", ())
+    codes = [candidate.get("code", "") for candidate in candidates]
+    fault = next((code for code in codes if code in _OF_THE_MACHINE), "")
+    if not fault:
+        return {"t": "done", "result": result}
+    is_partial = Code.RACE_NOT_HELD not in codes and any(code not in _OF_THE_MACHINE for code in codes)
+    message = f"A candidate could not be judged: {fault}."
+    return {"t": "faulted", "fault": fault, "message": message, **({"result": result} if is_partial else {})}
 
 
 class _Worker:
     """The worker's side of its channel."""
 
-    def __init__(self, channel: MessageChannel, cache: Path, pass_env: Sequence[str]) -> None:
+    def __init__(self, channel: MessageChannel, folder: Path, cache: Path, pass_env: Sequence[str]) -> None:
         self._channel = channel
         self._outbox: MemoryObjectSendStream[Message]
         self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
@@ -88,8 +82,7 @@ class _Worker:
         self._job = anyio.CancelScope()
         self._claim = ""
         self._unwanted: set[str] = set()
-        self._is_waiting = False
-        self._performer = JobExecutor(cache, host_quiet(os.environ, self._waits), self._tell, pass_env)
+        self._executor = JobExecutor(folder, cache, host_quiet(os.environ, self._tell), self._tell, pass_env)
 
     async def run(self) -> None:
         """Serve until the daemon is gone."""
@@ -113,59 +106,38 @@ class _Worker:
                     self._job.cancel()
 
     async def _perform_all(self, jobs: MemoryObjectReceiveStream[Assignment]) -> None:
-        async with self._performer:
+        try:
             while True:
                 assignment = None
                 with anyio.move_on_after(_IDLE_S):
                     assignment = await jobs.receive()
                 if assignment is None:
-                    await self._performer.close()
+                    await self._executor.close()
                 else:
-                    await self._perform(assignment)
+                    self._say("begun")
+                    self._say(**await self._ending(assignment))
+        finally:
+            await self._executor.close()
 
-    async def _perform(self, assignment: Assignment) -> None:
-        self._say("begun")
-        with anyio.CancelScope() as self._job:
-            self._claim = assignment.claim
-            if self._claim in self._unwanted:
-                self._job.cancel()
-            end = await self._end_of(assignment)
-        self._unwanted.discard(self._claim)
-        if self._job.cancelled_caught:
-            await self._performer.close()  # it may be in the middle of something
-            end = {"t": "stopped"}
-        self._say(**end)
-
-    async def _end_of(self, assignment: Assignment) -> dict[str, Any]:
+    async def _ending(self, assignment: Assignment) -> dict[str, Any]:
+        """Perform a job and return the message that ends it."""
+        ending = {"t": "stopped"}
         try:
-            result = await self._performer.perform(assignment)
+            perform = await self._executor.prepare(assignment)
+            with anyio.CancelScope() as self._job:
+                self._claim = assignment.claim
+                if self._claim in self._unwanted:
+                    self._job.cancel()
+                ending = ending_of_result(await perform())
         except CodeflashParallelError as error:
-            match blame(error):
-                case FaultOwner.US:
-                    raise
-                case FaultOwner.MACHINE:
-                    await self._performer.close()
-                    return {"t": "faulted", "fault": error.code, "message": str(error)}
-                case FaultOwner.JOB:
-                    return {"t": "done", "result": error_result(error_document(error))}
-        document = result["document"] or {}
-        fault = machine_fault(document)
-        if fault:
-            await self._performer.close()
-            message = f"A candidate could not be judged: {fault}."
-            rest = {"result": result} if _has_verdicts(document) else {}
-            return {"t": "faulted", "fault": fault, "message": message, **rest}
-        return {"t": "done", "result": result}
+            ending = ending_of_error(error)
+        self._unwanted.discard(assignment.claim)
+        if ending["t"] != "done":
+            await self._executor.close()  # it may be in the middle of something
+        return ending
 
-    # --- what goes on ----------------------------------------------------------------------------------
-
-    def _tell(self, what: str) -> None:
-        # A message of one check does not end the wait of another: a long wait would count as stuck.
-        self._say("progress", text=what, waits=self._is_waiting)
-
-    def _waits(self, why: str) -> None:
-        self._is_waiting = bool(why)
-        self._say("progress", text=why, waits=self._is_waiting)
+    def _tell(self, text: str) -> None:
+        self._say("progress", text=text)
 
     def _say(self, t: str, **fields: Any) -> None:
         self._outbox.send_nowait({"t": t, **fields})
@@ -180,18 +152,18 @@ def main(arguments: list[str]) -> None:
     """Run a worker.
 
     Args:
-        arguments: number of the inherited end of the socket pair, the daemon's cache, and which of our
-            variables jobs may ask for.
+        arguments: number of the inherited end of the socket pair, the queue's folder, the daemon's cache, and
+            the names of our variables that jobs may ask for.
     """
-    number, cache, *pass_env = arguments
+    number, folder, cache, *pass_env = arguments
     end = socket.socket(fileno=int(number))
     os.set_inheritable(int(number), False)
-    anyio.run(_work, end, Path(cache), pass_env, backend="asyncio")
+    anyio.run(_work, end, Path(folder), Path(cache), pass_env, backend="asyncio")
 
 
-async def _work(end: socket.socket, cache: Path, pass_env: Sequence[str]) -> None:
+async def _work(end: socket.socket, folder: Path, cache: Path, pass_env: Sequence[str]) -> None:
     with end:
-        await _Worker(MessageChannel(end), cache, pass_env).run()
+        await _Worker(MessageChannel(end), folder, cache, pass_env).run()
 
 
 if __name__ == "__main__":

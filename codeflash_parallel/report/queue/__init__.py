@@ -1,5 +1,5 @@
-"""Reports of the queue: job table, JSON document, health figures, phrases.
+"""Reports of the queue: job table, JSON document, words.
 
-Offers: `job_table.jobs_table`, `json_document.queue_document`, `health.health_rows`, `phrases.job_words`.
+Offers: `job_table.jobs_table`, `queue_document.queue_document`, `phrases.job_words`, `phrases.health_rows`.
 Imports: `report`, `queue` (jobs, messages, metrics), `result`.
 """

@@ -1,16 +1,17 @@
-"""What people are told of the queue: times, places and jobs in words. Light: `submit` answers at once."""
+"""The queue in words: times, places, jobs and health. Light: `submit` answers at once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from codeflash_parallel.queue.jobs import Job, JobState, QueuePlace, WaitReason
+from codeflash_parallel.queue.jobs import FINAL, Job, JobState, QueuePlace, WaitReason, outcome_of
 from codeflash_parallel.report.safe_text import one_line
 
-#: States in which a job has still something before it.
-OPEN = frozenset({JobState.QUEUED, JobState.RUNNING})
+if TYPE_CHECKING:
+    from codeflash_parallel.queue.daemon_protocol import DaemonInfo
+    from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
 
 #: Characters of what there is to say of a job that a row shows.
 _FAULT = 60
@@ -39,28 +40,10 @@ def place_words(place: QueuePlace) -> str:
     return f"position {place.position}: {place.reason.value}{wait}"
 
 
-def result_of(job: Job) -> Mapping[str, Any]:
-    """Return the result of a job as a value; empty while there is none."""
-    if not job.result:
-        return {}
-    result = json.loads(job.result)
-    return result if isinstance(result, dict) else {"scores": result}
-
-
-def outcome_of(job: Job) -> str:
-    """Return a job's end in one word: verdict, code of an error, or state; empty while it is open."""
-    if job.state in OPEN:
-        return ""
-    if job.state != JobState.DONE:
-        return job.state.value
-    result = result_of(job)
-    document = result.get("document") or {}
-    error = document.get("error") or result.get("error") or {}
-    return str(document.get("verdict") or error.get("code") or _without_verdict(result))
-
-
-def _without_verdict(result: Mapping[str, Any]) -> str:
-    return "scores" if result.get("scores") is not None else "incomplete"
+def document_of(job: Job) -> Mapping[str, Any]:
+    """Return the document of a job's run; empty if it has none."""
+    document = json.loads(job.result).get("document") if job.result else None
+    return document or {}
 
 
 def job_words(job: Job, place: QueuePlace) -> str:
@@ -82,7 +65,7 @@ def _about(job: Job, place: QueuePlace) -> str:
 
 def _end_of(job: Job) -> str:
     """Return what came of a job: its run's own sentence where there is one."""
-    summary = (result_of(job).get("document") or {}).get("summary", "")
+    summary = document_of(job).get("summary", "")
     outcome = outcome_of(job)
     return summary or (
         outcome if outcome.isupper() else outcome.replace("_", " ")
@@ -94,7 +77,7 @@ JOB_COLUMNS = ("job", "state", "kind", "submitter", "run", "priority", "age", ""
 
 def job_row(job: Job, place: QueuePlace, age_s: float) -> tuple[str, ...]:
     """Return a job's row of the table for people; the columns are `JOB_COLUMNS`."""
-    about = _about(job, place).partition(", " if job.state in OPEN else ": ")[2]
+    about = _about(job, place).partition(", " if job.state not in FINAL else ": ")[2]
     columns = (job.job_id, job.state.value, job.kind.value, job.submitter, job.run, job.priority.value)
     return (*columns, seconds_words(age_s), one_line(_with_attempts(job, about), limit=_FAULT))
 
@@ -102,6 +85,47 @@ def job_row(job: Job, place: QueuePlace, age_s: float) -> tuple[str, ...]:
 def _with_attempts(job: Job, about: str) -> str:
     """Add how often an open job has failed already."""
     failed = job.crashes + job.machinery_faults
-    if job.state not in OPEN or not failed:
+    if job.state in FINAL or not failed:
         return about
     return "; ".join(filter(None, (about, f"attempt {failed + 1}")))
+
+
+def health_rows(health: QueueHealth, daemon: DaemonInfo | None) -> list[tuple[str, str]]:
+    """Return names and figures for people."""
+    return [*_about_daemon(health, daemon), *_about_jobs(health)]
+
+
+def _about_daemon(health: QueueHealth, daemon: DaemonInfo | None) -> Iterator[tuple[str, str]]:
+    if daemon is None:
+        yield "daemon", "none is running: `codeflash-parallel serve` starts one; jobs are kept"
+    else:
+        draining = ", ends when those that run have ended" if daemon.draining else ""
+        yield "daemon", f"process {daemon.pid}, up for {seconds_words(daemon.up_s)}{draining}"
+        yield "slots", f"{daemon.slots_busy} of {daemon.slots} busy"
+        yield "benchmark token", daemon.token_holder or "free"
+        if daemon.last_fault:
+            yield "last fault of the daemon", daemon.last_fault
+    if health.paused:
+        yield "paused", "no job starts: `codeflash-parallel queue unpause` undoes it"
+
+
+def _about_jobs(health: QueueHealth) -> Iterator[tuple[str, str]]:
+    oldest = f", the oldest for {seconds_words(health.oldest_s)}" if health.depth else ""
+    yield "waiting", f"{health.depth}{oldest}"
+    yield "running", str(health.running)
+    yield "waits", _spread_words(health.waits)
+    yield "service times", _spread_words(health.services)
+    for name, age_s in health.lease_ages_s.items():
+        yield f"lease of {name}", f"renewed {seconds_words(age_s)} ago"
+    if health.results:
+        yield "finished", ", ".join(f"{count} {name}" for name, count in health.results.items())
+    yield "attempts", str(health.attempts)
+    if health.last_error:
+        yield "last error", health.last_error
+
+
+def _spread_words(spread: DurationSummary) -> str:
+    if not spread.count:
+        return "none yet"
+    half, most = seconds_words(spread.p50_s), seconds_words(spread.p95_s)
+    return f"half within {half}, 95 % within {most}, of {spread.count}"

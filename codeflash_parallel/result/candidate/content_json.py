@@ -48,7 +48,7 @@ def content_of(data: Mapping[str, Any]) -> Content:
     given = [name for name in CONTENT_FIELDS if data.get(name) is not None]
     if len(given) != 1:
         raise ValueError(f"exactly one of {', '.join(CONTENT_FIELDS)} must be given, not {len(given)}")
-    function = text_field(data, "function")
+    function = _file_text("function", text_field(data, "function"))
     if function and given != ["replacement"]:
         raise ValueError("function goes with replacement only")
     match given[0]:

@@ -13,17 +13,17 @@ from time import monotonic_ns, time_ns
 import anyio
 
 from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.call_replay import reproduction
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.integrity.process_faults import contested
-from codeflash_parallel.check.reproduction_command import reproduction
-from codeflash_parallel.check.resources.resource_reader import read_supply
-from codeflash_parallel.check.resources.shortage_attribution import (
+from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.check.shortage_attribution import (
     charged,
     killed_by_itself,
+    read_supply,
     shared,
     short_of,
 )
-from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
 from codeflash_parallel.result.check_evidence import ValueCounts

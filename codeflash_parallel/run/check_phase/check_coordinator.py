@@ -21,7 +21,6 @@ from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import confirm, rest
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.check.session.runner_session import RunnerConfig, hashed
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.race.race_result import Disqualification
@@ -63,14 +62,12 @@ class CheckCoordinator:
         admission: checks with all tests in new processes, also of the leaders of a race.
     """
 
-    def __init__(
-        self, context: RunContext, preparer: CandidatePreparer, providers: ProviderRequests, kills: Kills
-    ) -> None:
+    def __init__(self, context: RunContext, preparer: CandidatePreparer, providers: ProviderRequests) -> None:
         self._context, self._ledger, self._cache = context, context.ledger, context.cache
-        self._preparer, self._providers, self._kills = preparer, providers, kills
+        self._preparer, self._providers = preparer, providers
         self._examiner = CandidateExaminer(context)
         self.admission = RaceAdmission(context, self._examiner)
-        self._screening = ScreeningCheck(context, kills, providers)
+        self._screening = ScreeningCheck(context, providers)
         self._fresh = FreshInputs(context=context)
         self._compared: set[CandidateId] = set()
         self._preparing = anyio.Lock()
@@ -102,18 +99,15 @@ class CheckCoordinator:
 
     async def screen(self, source: Entries) -> None:
         """Screen everything that the source gives, and its repairs. Cancelling kills what runs."""
-        try:
-            with anyio.CancelScope() as self._enough:
-                async with anyio.create_task_group() as group:
-                    if isinstance(source, Sequence):
-                        for entry in source:
+        with anyio.CancelScope() as self._enough:
+            async with anyio.create_task_group() as group:
+                if isinstance(source, Sequence):
+                    for entry in source:
+                        await self._admit(entry, group)
+                else:
+                    async with aclosing(source):
+                        async for entry in source:
                             await self._admit(entry, group)
-                    else:
-                        async with aclosing(source):
-                            async for entry in source:
-                                await self._admit(entry, group)
-        finally:
-            self._kills.save()
         if self._enough.cancel_called:
             wanted = self._context.settings.stop_after
             for entry in self._ledger:

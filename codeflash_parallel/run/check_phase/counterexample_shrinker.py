@@ -22,10 +22,8 @@ from codeflash_parallel.check.call_replay import without
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.comparison.call_comparison import call_code
 from codeflash_parallel.check.comparison.difference_text import outcome_text
-from codeflash_parallel.check.session.replay_specs import replay_spec, shrink_spec
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
-from codeflash_parallel.check.session.runner_session import hashed, run_guest
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
+from codeflash_parallel.check.session.runner_session import hashed, replay_spec, run_guest, shrink_spec
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import FirstDifference

@@ -19,16 +19,15 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer
-from codeflash_parallel.baseline.preflight.preflight import later_limits
-from codeflash_parallel.candidates.analysis.code_constants import Constant, constants_of
+from codeflash_parallel.baseline.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.preflight import later_limits
+from codeflash_parallel.candidates.code_changes import Constant, constants_of
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import replays_alone
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
 from codeflash_parallel.check.comparison.call_comparison import ENOUGH
-from codeflash_parallel.check.session.replay_specs import DerivationRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.check.session.runner_session import DerivationRequest, RunnerConfig
 from codeflash_parallel.config.settings import ComparisonMode, InputDepth
 from codeflash_parallel.result.candidate.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Level

@@ -7,15 +7,14 @@ going to be asked.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
-from codeflash_parallel.check.checker import check, evidence
-from codeflash_parallel.check.kill_history import Kills
+from codeflash_parallel.check.checker import check, evidence, trial
 from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.check.session.xdist_workers import LONG_SUITE_S, xdist_workers
-from codeflash_parallel.check.warm_start_trial import trial
+from codeflash_parallel.check.session.selected_tests import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.result.candidate.lifecycle import Stage
 from codeflash_parallel.result.outcome_codes import Trait
 from codeflash_parallel.run.check_phase.candidate_examiner import Examination
@@ -40,9 +39,10 @@ class ScreeningCheck(Examination):
         watched: compares calls of other functions than the targets.
     """
 
-    def __init__(self, context: RunContext, kills: Kills, providers: ProviderRequests) -> None:
-        self._context, self._ledger, self._kills = context, context.ledger, kills
-        self._providers = providers
+    def __init__(self, context: RunContext, providers: ProviderRequests) -> None:
+        self._context, self._ledger, self._providers = context, context.ledger, providers
+        # How many candidates each test was the first to fail for.
+        self._kills: Counter[str] = Counter()
         self.watched = WatchedFunctions(context)
         self._shrinking = CounterexampleShrinker(context, context.baseline)
         self._selected = frozenset(context.baseline.selected)
@@ -64,9 +64,10 @@ class ScreeningCheck(Examination):
         """Return the killers that are worth an order of their own."""
         baseline = self._context.baseline
         short_s = _SHORT_FRESH_SUITE_S if self._context.fleet.off else _SHORT_SUITE_S
-        if baseline.order_sensitive or baseline.suite_s < short_s:
+        if baseline.suite_s < short_s:
             return ()
-        return tuple(test for test in self._kills.order if test in self._selected)[:MOST_KILLERS]
+        killers = (test for test, _ in self._kills.most_common() if test in self._selected)
+        return tuple(killers)[:MOST_KILLERS]
 
     async def run(self, entry: CandidateEntry, slot: Slot, /) -> CheckOutcome:
         """Screen what is staged."""
@@ -75,7 +76,7 @@ class ScreeningCheck(Examination):
         outcome = await self.watched.judged(outcome, entry.staged, slot)
         outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
-            self._kills.add(outcome.tests.failed_ids[0])
+            self._kills[outcome.tests.failed_ids[0]] += 1
         if Trait.BY_TESTS in outcome.code.traits and self._providers.wants_evidence(entry, outcome):
             more = await evidence(plan, slot.workspace, entry.staged, servers)
             outcome = _with_evidence(outcome, more)

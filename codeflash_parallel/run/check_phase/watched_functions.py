@@ -21,19 +21,17 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.baseline.baseline_findings import captured_calls
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.preflight.baseline_findings import captured_calls
-from codeflash_parallel.baseline.preflight.hidden_test_files import absences
-from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer, bounded
-from codeflash_parallel.baseline.preflight.preflight import later_limits
-from codeflash_parallel.baseline.preflight.test_dependent_calls import replayed
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
+from codeflash_parallel.baseline.preflight import later_limits
+from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import replays_alone
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import LocatedFunction
+from codeflash_parallel.check.session.runner_report import CallOutcome, LocatedFunction
 from codeflash_parallel.check.session.runner_session import (
     BASELINE_RECORDING,
     RunnerConfig,
@@ -226,7 +224,8 @@ async def _learn(
     files = tuple(context.mirror.paths(context.snapshot))
     needed = {target.path for target in guest.targets}
     async with _cleaned(slot):
-        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
+        aside = paths_of_tests(files, whole.asked, whole.rootdir, needed)
+        got = await replayed(making, captured, aside)
     steps.begin("")
     calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls}, check_ns)
     names = tuple(map(str, guest.targets))

@@ -14,7 +14,7 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 
-from codeflash_parallel.baseline.preflight.baseline_findings import timed_calls
+from codeflash_parallel.baseline.baseline_findings import timed_calls
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,

@@ -14,10 +14,9 @@ import anyio.to_thread
 
 from codeflash_parallel import __version__
 from codeflash_parallel.baseline.baseline_store import load, load_or_learn
-from codeflash_parallel.baseline.preflight.baseline_findings import SelectionScope
-from codeflash_parallel.baseline.preflight.baseline_validator import MissingPrerequisite
-from codeflash_parallel.baseline.preflight.preflight import Preflight, PreflightDepth
-from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
+from codeflash_parallel.baseline.baseline_validator import MissingPrerequisite
+from codeflash_parallel.baseline.preflight import Preflight
+from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
@@ -56,6 +55,7 @@ from codeflash_parallel.workspace.git.repository import find_repository
 from codeflash_parallel.workspace.slot_pool import SlotPool, open_pool
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
 
 #: Compiling the guest is a convenience: it is not waited for longer than this.
 _COMPILE_S = 120.0
@@ -65,6 +65,8 @@ class EvaluatorResources:
     """Everything that calls of one evaluator share. Made by `EvaluatorResources.open`.
 
     Attributes:
+        pinned: a snapshot that was taken earlier, and the mirror that holds it; it is evaluated instead of
+            the user's tree.
         setup: what never changes.
         baselines: knows baselines, and keeps their servers.
     """
@@ -72,6 +74,7 @@ class EvaluatorResources:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.baselines = BaselineManager(setup)
+        self.pinned: tuple[Snapshot, Path] | None = None
         self._pool: SlotPool | None = None
         self._pool_of: object = None
         self._pool_stack = AsyncExitStack()
@@ -113,8 +116,11 @@ class EvaluatorResources:
             await stack.aclose()
 
     async def snapshot(self) -> Snapshot:
-        """Take a snapshot of the user's tree (or of the base that was asked for)."""
-        return await self.setup.mirror.snapshot(self.setup.snapshot_request)
+        """Return the pinned snapshot, or a new one of the user's tree (or of the base that was asked for)."""
+        if self.pinned is not None:
+            await self.setup.mirror.fetch(*self.pinned)
+            return self.pinned[0]
+        return await self.setup.mirror.snapshot(SnapshotRequest.of(self.setup.settings))
 
     async def same_snapshot(self, wanted: Snapshot, warn: Callable[[str], None]) -> Snapshot:
         """Return the snapshot that a run had. The user's tree may have changed since; then that is said.
@@ -131,7 +137,7 @@ class EvaluatorResources:
                 f"The snapshot {wanted.commit[:12]} of the run is gone, and the tree is another one now.",
                 "Evaluate again.",
             )
-        self.setup.mirror.adopt(wanted, self.setup.snapshot_request)
+        self.setup.mirror.adopt(wanted, SnapshotRequest.of(self.setup.settings))
         warn(f"The tree has changed since the run began: it goes on with snapshot {wanted.commit[:12]}.")
         return wanted
 
@@ -191,7 +197,6 @@ class BaselineRequest:
     Attributes:
         guest: what all guests of the run have in common.
         candidates: how many are known to come.
-        depth: what is wanted; a baseline that has more will do.
         steps: tells what is done at the moment.
     """
 
@@ -199,7 +204,6 @@ class BaselineRequest:
     snapshot: Snapshot
     pool: SlotPool
     candidates: int
-    depth: PreflightDepth
     steps: StepReporter
 
 
@@ -220,7 +224,8 @@ class BaselineManager:
         """
         if self._fleet is not None:
             self._fleet.begin()
-        folder, found = await self._found(demand)
+        folder = self._setup.home / "baselines" / self.ground(demand.guest, demand.snapshot)
+        found = await anyio.to_thread.run_sync(load, folder)
         if found is None:
             found = await load_or_learn(folder, partial(self._learn, demand, folder))
         # Not this run's seed where another run has made it: what is random came out otherwise there.
@@ -229,15 +234,6 @@ class BaselineManager:
         plan = self._plan(guest, demand.snapshot, found, judge)
         fleet = await self._ready(plan, demand, folder)
         return plan, fleet
-
-    async def _found(self, demand: BaselineRequest) -> tuple[Path, Baseline | None]:
-        """Return the baseline that is known, and where it is kept; the most that there may be comes first."""
-        for depth in (PreflightDepth.CALLS, demand.depth):
-            folder = self._setup.home / "baselines" / self._key(demand.guest, demand.snapshot, depth)
-            found = await anyio.to_thread.run_sync(load, folder)
-            if found is not None:
-                break
-        return folder, found
 
     async def _ready(self, plan: CheckPlan, demand: BaselineRequest, folder: Path) -> Fleet:
         """Return the servers for a plan, which stand in as many slots as will be used."""
@@ -274,9 +270,8 @@ class BaselineManager:
             inputs=folder / "inputs",
             warmth=warmth,
             steps=demand.steps,
-            depth=demand.depth,
             judge=self._judge(guest, snapshot, demand.pool),
-            choice=SelectionScope.ALL if self._setup.settings.no_select else SelectionScope.NOTICING,
+            runs_all=self._setup.settings.no_select,
             absent=MissingPrerequisite(ignored=snapshot.ignored_left_out, withheld=withheld),
             files=tuple(self._setup.mirror.paths(snapshot)),
         )
@@ -363,10 +358,6 @@ class BaselineManager:
         return {t.path: self._setup.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
 
     def ground(self, guest: RunnerConfig, snapshot: Snapshot) -> str:
-        """Name the circumstances under which candidates are judged."""
-        return self._key(guest, snapshot, PreflightDepth.CALLS)
-
-    def _key(self, guest: RunnerConfig, snapshot: Snapshot, depth: PreflightDepth) -> str:
         """Name a baseline by everything that it depends on."""
         setup = self._setup
         return name_of(
@@ -378,7 +369,6 @@ class BaselineManager:
             [str(target) for target in guest.targets],
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             setup.settings.no_select,
-            depth.value,
             identity(os.environ, setup.settings.pass_env),
             _key_of(setup.isolation),
             guest.encoders,

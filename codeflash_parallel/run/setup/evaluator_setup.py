@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from math import ceil, floor
 from pathlib import Path
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.session.pytest_arguments import TestRequest
-from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.environment_allowlist import requested_names
 from codeflash_parallel.config.settings import Settings
@@ -30,7 +29,6 @@ from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_
 from codeflash_parallel.workspace.git.repository import Repository
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
 
 _MIB = 1 << 20
 #: What private memory is asked for may be so many times what is resident: a backstop, not the limit.
@@ -76,16 +74,6 @@ class Setup:
     def pass_env(self) -> tuple[str, ...]:
         """Return the names of the variables that are passed on because they were asked for."""
         return requested_names(os.environ, self.settings.pass_env)
-
-    @property
-    def snapshot_request(self) -> SnapshotRequest:
-        """Return what snapshots are taken of."""
-        settings = self.settings
-        ignored, extra = settings.include_ignored, settings.extra_tests
-        judge = (settings.accept.partition("::")[0],) if settings.accept else ()
-        return SnapshotRequest(
-            base=settings.base, include_ignored=ignored, extra_tests=extra, protected=judge
-        )
 
     def environment(self, private: Path, number: int) -> Mapping[str, str]:
         """Return the environment of the slot of a number.

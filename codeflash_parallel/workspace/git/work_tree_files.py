@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from codeflash_parallel.workspace.git.git_client import GITLINK, Git, GitFailed, split_names, user_git
@@ -39,14 +38,12 @@ class WorkTreeListing(NamedTuple):
         files: tracked and untracked files and symbolic links that exist, relative to the root, sorted.
         ignored: the same of chosen ignored files.
         left_out: ignored files and folders (with a final slash) that are not part of it.
-        staged: mode and blob of files as the index has them; empty or absent where it is not sure of them.
         hollow: folders of submodules that were never fetched.
     """
 
     files: tuple[str, ...]
     ignored: tuple[str, ...]
     left_out: tuple[str, ...]
-    staged: Mapping[str, str] = MappingProxyType({})
     hollow: tuple[str, ...] = ()
 
 
@@ -69,7 +66,6 @@ def list_work_tree(repository: Repository, patterns: Sequence[str], scratch: Pat
         files=tuple(sorted(files)),
         ignored=tuple(sorted(ignored)),
         left_out=left_out,
-        staged=search.staged,
         hollow=tuple(search.hollow),
     )
 
@@ -109,7 +105,6 @@ class _Search:
         self.patterns = patterns
         self.chosen: list[str] = []
         self.left_out: list[str] = []
-        self.staged: dict[str, str] = {}
         self.hollow: list[str] = []
         self.seen = 0
         self._real: dict[str, bool] = {"": True}
@@ -118,8 +113,6 @@ class _Search:
         """Yield the files of the repository at a prefix (empty, or with a final slash)."""
         listed = git.run("ls-files", "-z", "-v", "-s", "--cached", "--others", "--exclude-standard")
         entries = dict(map(_entry, split_names(listed)))
-        if not prefix:
-            self.staged = entries
         for name, staged in entries.items():
             yield from self._resolve(prefix + name, is_submodule=staged.startswith(GITLINK))
         self._look_at_ignored(git, prefix)

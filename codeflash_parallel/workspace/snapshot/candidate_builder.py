@@ -8,12 +8,10 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from codeflash_parallel.candidates.analysis.functions import functions_of
+from codeflash_parallel.candidates.function_replacement import SpliceError, splice
+from codeflash_parallel.candidates.functions import Target, functions_of
 from codeflash_parallel.candidates.path_policy import collisions, refuse_form, refuse_new, refuse_path
-from codeflash_parallel.candidates.replacement.function_replacement import SpliceError, splice
-from codeflash_parallel.candidates.source_text import SourceText
-from codeflash_parallel.candidates.syntax_check import compiles, syntax_fault
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.source_text import SourceText, compiles, syntax_fault
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     Content,

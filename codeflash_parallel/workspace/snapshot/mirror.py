@@ -15,8 +15,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio.to_thread
-
 from codeflash_parallel.process.file_lock import FileLock
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.errors import EnvironmentFault
@@ -33,7 +31,7 @@ from codeflash_parallel.workspace.git.git_client import (
     read_file,
 )
 from codeflash_parallel.workspace.git.repository import Repository
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotBuilder
+from codeflash_parallel.workspace.snapshot.snapshot import MANY_OBJECTS, Snapshot, SnapshotBuilder
 from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
 
 __all__ = ["Mirror", "Snapshot", "open_mirror"]
@@ -50,6 +48,8 @@ _CONFIG = b"""[core]
 [checkout]
 \tworkers = 0
 """
+#: Of a mirror that must outlive a power cut: one flush of the disk for each command.
+_DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=batch")
 #: Bytes are bytes: this file outranks every .gitattributes of a project.
 _ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
 #: What must be true of the mirror's own files at any time.
@@ -68,19 +68,23 @@ _TEXTS_KEPT = 256
 class Mirror:
     """The mirror of one repository; made by `open_mirror`. Usable from several tasks at once."""
 
-    def __init__(self, repository: Repository, home: CacheHome, use: FileLock) -> None:
+    def __init__(
+        self, repository: Repository, home: CacheHome, use: FileLock, *, is_durable: bool = False
+    ) -> None:
         self.repository = repository
+        self._is_durable = is_durable
         self.home = home
         self._use = use
         self._entries: dict[str, Mapping[str, TreeEntry]] = {}
         self._indexes: dict[str, bytes] = {}
         self._texts: dict[tuple[str, str], bytes | None] = {}
-        self._requests: dict[str, SnapshotRequest] = {}
+        self._sources: dict[str, SnapshotRequest | Path] = {}
 
     @property
     def git(self) -> Git:
         """Run git on the mirror."""
-        return mirror_git(self.home.mirror)
+        git = mirror_git(self.home.mirror)
+        return git.given(*_DURABLE) if self._is_durable else git
 
     def close(self) -> None:
         """Say that it is not used any more; again is harmless."""
@@ -93,7 +97,9 @@ class Mirror:
             UsageError: a base or folder that does not exist.
             EnvironmentFault: a file that cannot be read; a cache that is full or cannot be written.
         """
-        return await anyio.to_thread.run_sync(self._snapshot, request)
+        from anyio import to_thread  # `queue submit` needs no event loop
+
+        return await to_thread.run_sync(self._snapshot, request)
 
     def _snapshot(self, request: SnapshotRequest) -> Snapshot:
         with cache_faults(self.home.path), locked(self.home.mirror_lock) as lock:
@@ -102,7 +108,7 @@ class Mirror:
             except GitFailed:  # perhaps an object was lost: the second attempt tells
                 self._drop_damaged_objects()
                 taken = self._take(request, lock)
-        self._requests[taken.commit] = request
+        self._sources[taken.commit] = request
         return taken
 
     def _take(self, request: SnapshotRequest, lock: FileLock) -> Snapshot:
@@ -117,14 +123,18 @@ class Mirror:
             ).take()
 
     def heal(self, snapshot: Snapshot) -> None:
-        """Put back what the mirror lost of a snapshot, from the user's tree. Blocking.
+        """Put back what the mirror lost of a snapshot, from the user's tree or another mirror. Blocking.
 
         Raises:
-            EnvironmentFault: `MIRROR_DAMAGED`, the user's tree has changed since.
+            EnvironmentFault: `MIRROR_DAMAGED`, the user's tree has changed since; `SNAPSHOT_GONE`.
         """
+        source = self._sources[snapshot.commit]
         with cache_faults(self.home.path), locked(self.home.mirror_lock) as lock:
             self._drop_damaged_objects()
-            again = self._take(self._requests[snapshot.commit], lock)
+            if isinstance(source, Path):
+                self._copy(snapshot, source)
+                return
+            again = self._take(source, lock)
         if again.commit != snapshot.commit:
             raise EnvironmentFault(
                 "MIRROR_DAMAGED",
@@ -134,7 +144,9 @@ class Mirror:
 
     async def holds(self, snapshot: Snapshot) -> bool:
         """Say whether everything of a snapshot that was taken earlier is still there."""
-        return await anyio.to_thread.run_sync(self._holds_objects, snapshot)
+        from anyio import to_thread
+
+        return await to_thread.run_sync(self._holds_objects, snapshot)
 
     def _holds_objects(self, snapshot: Snapshot) -> bool:
         try:
@@ -147,7 +159,43 @@ class Mirror:
 
     def adopt(self, snapshot: Snapshot, request: SnapshotRequest) -> None:
         """Let a snapshot that was taken earlier be healed by what it was taken of."""
-        self._requests[snapshot.commit] = request
+        self._sources[snapshot.commit] = request
+
+    async def fetch(self, snapshot: Snapshot, source: Path) -> None:
+        """Copy a snapshot from another mirror, as far as it is not here already.
+
+        Raises:
+            EnvironmentFault: `SNAPSHOT_GONE`, the other mirror has lost it; a cache that cannot be written.
+        """
+        from anyio import to_thread
+
+        self._sources[snapshot.commit] = source
+        if not await self.holds(snapshot):
+            await to_thread.run_sync(self._fetch, snapshot, source)
+
+    def _fetch(self, snapshot: Snapshot, source: Path) -> None:
+        with cache_faults(self.home.path), locked(self.home.mirror_lock):
+            mend(self.home.mirror)
+            self._copy(snapshot, source)
+
+    def _copy(self, snapshot: Snapshot, source: Path) -> None:
+        """Copy the objects that are missing; the caller holds the lock."""
+        theirs, ours = mirror_git(source), self.git
+        try:
+            objects = theirs.run("rev-list", "--objects", "--no-object-names", snapshot.commit)
+            found = ours.run("cat-file", "--batch-check", stdin=objects).splitlines(keepends=True)
+            missing = [line.partition(b" ")[0] + b"\n" for line in found if line.endswith(b" missing\n")]
+            pack = theirs.run("pack-objects", "--stdout", "-q", "--window=0", stdin=b"".join(missing))
+        except (GitFailed, OSError) as error:
+            raise EnvironmentFault(
+                "SNAPSHOT_GONE",
+                f"The snapshot {snapshot.commit[:12]} is gone from {source}.",
+                "Submit it again.",
+            ) from error
+        if len(missing) > MANY_OBJECTS:
+            ours.run("index-pack", "--stdin", stdin=pack)
+        else:
+            ours.run("unpack-objects", "-q", stdin=pack)
 
     def _drop_damaged_objects(self) -> None:
         """Remove objects that do not hold what their names say; they are written again when needed."""
@@ -209,20 +257,35 @@ async def open_mirror(cache: Path, repository: Repository) -> AsyncIterator[Mirr
     Raises:
         EnvironmentFault: the cache is full or cannot be written.
     """
-    mirror = await anyio.to_thread.run_sync(_open, cache, repository)
+    from anyio import to_thread
+
+    mirror = await to_thread.run_sync(_open, cache, repository)
     try:
         yield mirror
     finally:
         mirror.close()
 
 
-def _open(cache: Path, repository: Repository) -> Mirror:
+def take_durable_snapshot(folder: Path, repository: Repository, request: SnapshotRequest) -> Snapshot:
+    """Take a snapshot into the repository's mirror in a folder, flushed to the disk. Blocking.
+
+    Raises:
+        UsageError, EnvironmentFault: as `Mirror.snapshot`.
+    """
+    mirror = _open(folder, repository, is_durable=True)
+    try:
+        return mirror._snapshot(request)  # noqa: SLF001 - same module, same concern
+    finally:
+        mirror.close()
+
+
+def _open(cache: Path, repository: Repository, *, is_durable: bool = False) -> Mirror:
     home = CacheHome(path=cache.absolute() / repository.key)
     with cache_faults(cache):
         home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         use = locked(home.use_lock, fcntl.LOCK_SH)
         try:
-            mirror = Mirror(repository, home, use)
+            mirror = Mirror(repository, home, use, is_durable=is_durable)
             with locked(home.mirror_lock):
                 mend(home.mirror)
                 _look_through_after_reboot(mirror)

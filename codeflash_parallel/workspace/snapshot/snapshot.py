@@ -31,7 +31,7 @@ _SIGNATURE = {
 #: Stands for the commit of a submodule that was never fetched: git makes an empty folder of it.
 _NO_COMMIT = "1" * 40
 #: More new files than this go into one pack: thousands of little files are slow to make on any disk.
-_MANY = 200
+MANY_OBJECTS = 200
 _INTO_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 
 
@@ -238,7 +238,7 @@ def _add(git: Git, files: Sequence[str], new: int | None = None) -> None:
     Args:
         new: how many of them are not known yet; all, unless said.
     """
-    many = (len(files) if new is None else new) > _MANY
+    many = (len(files) if new is None else new) > MANY_OBJECTS
     git = git.given(*_INTO_ONE_PACK) if many else git
     try:
         git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names(files))

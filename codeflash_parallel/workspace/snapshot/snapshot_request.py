@@ -1,9 +1,10 @@
-"""What a snapshot is to be taken of, and what a ref names. Light: `queue submit` asks, and takes none."""
+"""What a snapshot is to be taken of, and what a ref names. Light."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.workspace.git.git_client import GitFailed, user_git
 from codeflash_parallel.workspace.git.repository import Repository
@@ -23,6 +24,16 @@ class SnapshotRequest(NamedTuple):
     include_ignored: tuple[str, ...] = ()
     extra_tests: str = ""
     protected: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> SnapshotRequest:
+        """Return what the snapshot of an evaluation is taken of."""
+        return cls(
+            base=settings.base,
+            include_ignored=settings.include_ignored,
+            extra_tests=settings.extra_tests,
+            protected=(settings.accept.partition("::")[0],) if settings.accept else (),
+        )
 
 
 def no_work_tree(repository: Repository) -> UsageError:

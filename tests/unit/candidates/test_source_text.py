@@ -1,12 +1,22 @@
+"""Whether a text is Python, by our own parser and by an interpreter."""
+
 from __future__ import annotations
 
 import codecs
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.candidates.source_text import SourceText, is_crlf, windows_patch
+from codeflash_parallel.candidates.source_text import (
+    SourceText,
+    compiles,
+    is_crlf,
+    syntax_fault,
+    windows_patch,
+)
 
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\r\ufeff"), max_size=80)
 
@@ -21,16 +31,9 @@ def test_an_unchanged_text_gives_the_same_bytes(text: str) -> None:
         assert source.write(source.text) == data
 
 
-@given(st.lists(st.sampled_from(["a\n", "b\r\n", "c\n", "d\r\n"])))
-def test_mixed_endings_stay_where_nothing_changed(lines: list[str]) -> None:
-    data = "".join(lines).encode()
-    source = SourceText.read(data)
-    assert source.write(source.text) == data
-
-
-def test_new_lines_end_as_most_do() -> None:
+def test_all_lines_end_as_most_do() -> None:
     assert SourceText.read(b"a\r\nb\r\n").write("a\nnew\nb\n") == b"a\r\nnew\r\nb\r\n"
-    assert SourceText.read(b"a\r\nb\nc\r\n").write("a\nnew\nb\nc\n") == b"a\r\nnew\r\nb\nc\r\n"
+    assert SourceText.read(b"a\r\nb\nc\r\n").write("a\nnew\nb\nc\n") == b"a\r\nnew\r\nb\r\nc\r\n"
     assert SourceText.read(b"a\nb\n").write("a\nnew\nb\n") == b"a\nnew\nb\n"
 
 
@@ -70,3 +73,26 @@ def test_a_line_without_an_end_gets_none() -> None:
 @given(st.binary())
 def test_any_bytes_may_be_a_patch(patch: bytes) -> None:
     assert windows_patch(patch, lambda _: False) == patch
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "fault"),
+    [
+        (b"x = 1\n", b"", ""),
+        (b"x = 1\ndef f(:\n", b"x = 1\n", "line 2"),
+        (b"x = '\0'\n", b"", "null bytes"),
+        (b"(" * 5000, b"", "nested"),
+        (b"# coding: latin-1\nx = '\xe9'\n", b"", ""),
+        (b"x = '\xe9'\n", b"", "utf-8"),
+    ],
+)
+def test_what_is_no_python_is_told(source: bytes, known: bytes, fault: str) -> None:
+    said = syntax_fault(source, known)
+    assert fault in said
+    assert bool(said) == bool(fault)
+
+
+def test_an_interpreter_is_asked(tmp_path: Path) -> None:
+    assert compiles(Path(sys.executable), b"raise SystemExit(3)\n")
+    assert not compiles(Path(sys.executable), b"a ?= 1\n")
+    assert not compiles(tmp_path / "missing", b"a = 1\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.assessment import (
     CandidateFinding,
     doubt,
@@ -22,10 +21,8 @@ from codeflash_parallel.check.assessment import (
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.comparison.outcome_comparison import compare_tests
-from codeflash_parallel.check.comparison.value_comparison import compare_calls, together
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.check.session.runner_report import CONFINED, RunnerReport
+from codeflash_parallel.check.session.runner_report import CONFINED, CallOutcome, RunnerReport, TestOutcome
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
@@ -34,7 +31,6 @@ from codeflash_parallel.result.candidate.candidate_model import (
     Edit,
     digest_of,
 )
-from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.outcome_codes import Code, ExitKind, Level
 from codeflash_parallel.result.runtime_protocols import ProcessExit
 
@@ -52,8 +48,6 @@ BASELINE = Baseline(
     selected=("a", "b"),
     expected={"a": "passed", "b": "passed"},
     executing=("a",),
-    order=("b", "a"),
-    order_sensitive=False,
     asked=("a", "b", "c"),
     asked_expected={"a": "passed", "b": "passed", "c": "skipped"},
     third_party=("numpy",),
@@ -80,13 +74,6 @@ def session(*, exit_: ProcessExit = SOUND, digest: str = digest_of(NEW), **outco
 def judged(run: RunnerSession, baseline: Baseline = BASELINE) -> CandidateFinding:
     compared = compare_tests(baseline.expected, run.report)
     return judged_tests(run, compared, CANDIDATE, baseline, {})
-
-
-def test_a_baseline_survives_its_json() -> None:
-    assert from_plain(Baseline, json.loads(json.dumps(to_plain(BASELINE)))) == BASELINE
-    assert BASELINE.suite_s == 2.5
-    assert BASELINE.changed_order == ("b", "a")
-    assert replace(BASELINE, order=("a", "b")).changed_order == ()
 
 
 def test_a_sound_run_is_ok() -> None:
@@ -209,55 +196,6 @@ def test_a_replay_adds_values_and_faults() -> None:
     ]
     assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
     assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
-
-
-def test_calls_that_need_the_tests_are_a_part_of_their_own() -> None:
-    other = replace(CALL, index=1, digest="f")
-    baseline = replace(
-        BASELINE,
-        calls={0: CALL, 1: other},
-        sheltered=(1,),
-        aside=("tests",),
-        repeats={2: "a"},
-        unstable=dict.fromkeys((3, 4, 5), "a"),
-    )
-    without, beside = baseline.parts
-    assert (tuple(without.known.calls), without.aside) == ((0,), ("tests",))
-    assert (tuple(beside.known.calls), beside.aside) == ((1,), ())
-    assert (without.known.repeated, without.known.unstable) == (1, 3)
-    assert (beside.known.repeated, beside.known.unstable) == (0, 0)
-    (whole,) = replace(baseline, sheltered=()).parts
-    assert (tuple(whole.known.calls), whole.aside) == ((0, 1), ("tests",))
-    first = compare_calls(without.known, RunnerReport(calls=(CALL,)))
-    second = compare_calls(beside.known, RunnerReport(calls=(replace(other, digest="x"),)))
-    both = together(first, compare_calls(beside.known, RunnerReport(calls=(other,))))
-    assert (both.code, both.counts.compared, both.counts.unstable) == (Code.OK, 2, 3)
-    assert both.reason == "All 2 replayed calls give the baseline's values."
-    differing = together(first, second)
-    assert (differing.code, differing.counts.compared, differing.counts.differing) == (
-        Code.VALUE_DIFFERS,
-        2,
-        1,
-    )
-    assert differing.reason == second.reason
-
-
-@pytest.mark.parametrize(
-    ("inside", "level"), [(0, Level.CAPTURED), (3, Level.CAPTURED), (24, Level.DERIVED), (240, Level.DERIVED)]
-)
-def test_few_derived_inputs_are_no_level(inside: int, level: Level) -> None:
-    derived = {i: replace(CALL, index=i) for i in range(100, 105 + inside)}
-    baseline = replace(BASELINE, derived=derived, breaks=dict.fromkeys(range(100, 105), "range"))
-    report = RunnerReport(calls=(CALL, *derived.values()))
-    counts = compare_calls(baseline.known, report).counts
-    assert baseline.level is counts.level is level
-    assert (counts.derived, counts.outside) == (inside, 5)
-
-
-def test_calls_that_all_need_the_tests_are_the_only_part() -> None:
-    (beside,) = replace(BASELINE, sheltered=(0,), aside=("tests",), repeats={2: "a"}, globals=("m.x",)).parts
-    assert (tuple(beside.known.calls), beside.aside) == ((0,), ())
-    assert (beside.known.repeated, beside.known.globals) == (1, frozenset())
 
 
 def test_a_replay_need_not_import_files_that_none_of_its_calls_goes_to() -> None:

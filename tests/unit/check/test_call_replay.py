@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.baseline.preflight.baseline_findings import repetitions, stable
+from codeflash_parallel.baseline.baseline_findings import repetitions, stable
 from codeflash_parallel.check.comparison.call_comparison import (
     BaselineReplays,
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
+from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport, read_report
 from codeflash_parallel.result.outcome_codes import Code
 
 CALL = CallOutcome(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.result.candidate.candidate_model import (

@@ -12,8 +12,14 @@ import pytest
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCandidate
-from codeflash_parallel.repair.provider_answers import Outcome, ProviderAnswers, ProviderFailure
-from codeflash_parallel.repair.provider_protocol import Answer, RefinementRequest, RepairRequest
+from codeflash_parallel.repair.provider_protocol import (
+    Answer,
+    Outcome,
+    ProviderAnswers,
+    ProviderFailure,
+    RefinementRequest,
+    RepairRequest,
+)
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.run_targets import is_test, named_callable, targets_of

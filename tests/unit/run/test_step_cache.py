@@ -15,8 +15,7 @@ from codeflash_parallel.race.plan import CostGroup, RacePlan
 from codeflash_parallel.race.race_result import Raced
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import InterimState
-from codeflash_parallel.repair.provider_answers import ProviderAnswers
-from codeflash_parallel.repair.provider_protocol import Answer
+from codeflash_parallel.repair.provider_protocol import Answer, ProviderAnswers
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,

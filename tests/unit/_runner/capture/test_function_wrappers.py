@@ -42,7 +42,7 @@ def test_a_recursive_function_is_recorded_once(recorder: CallRecorder) -> None:
     assert target(5) == 0
     recorder.finish()
     (call,) = recorder._channel.calls()
-    assert (call["args"], call["text"], recorder.calls()) == ("5", "0", 1)
+    assert (call["args"], call["text"], recorder.samples[0].count()) == ("5", "0", 1)
 
 
 def test_what_a_target_raises_is_recorded_and_comes_through(recorder: CallRecorder) -> None:

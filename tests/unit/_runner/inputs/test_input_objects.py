@@ -36,6 +36,7 @@ class Bare:
 
 def test_what_a_function_asks_for_is_read_from_its_source() -> None:
     assert input_objects.empties(NamedView.find) == {".limit", "name", ".table"}
+    assert input_objects.callees(NamedView.find) == {"key", "str"}
     assert empty_attributes(NamedView) == {".namespace"}
 
 
@@ -43,7 +44,7 @@ def test_nothing_is_read_where_there_is_no_source() -> None:
     made: dict[str, Any] = {}
     exec("def hidden(x):\n    return x() if x else 0", made)
     for function in (made["hidden"], len, [], None):
-        assert input_objects.empties(function) == set()
+        assert input_objects.empties(function) == input_objects.callees(function) == set()
     assert empty_attributes(Bare) == empty_attributes(int) == set()
 
 
@@ -59,6 +60,26 @@ def test_only_what_code_tests_for_being_empty_is_ever_empty() -> None:
     made = made_of(observed[0][0], call_relations.infer(observed, optional=frozenset({1})))
     assert any(second == "" for _, second in made)
     assert all(first for first, _ in made)
+
+
+def test_what_tests_leave_none_and_code_calls_is_a_callable_in_some_inputs() -> None:
+    observed = [(("abc", None, None), {}), (("de", None, None), {})]
+    made = made_of(observed[0][0], call_relations.infer(observed, called=frozenset({(1,)})))
+    assert {one[1] for one in made} == {None, *input_objects.ANSWERS}
+    assert {one[2] for one in made} == {None}
+
+
+def test_what_tests_give_itself_is_not_replaced_by_a_callable_of_ours() -> None:
+    observed = [(("abc", len), {}), (("de", str.upper), {})]
+    made = made_of(observed[0][0], call_relations.infer(observed, called=frozenset({(1,)})))
+    assert not {one[1] for one in made} & {*input_objects.ANSWERS}
+
+
+def test_answers_keep_containers_and_stand_for_all_else() -> None:
+    answer, false = input_objects.ANSWERS
+    assert answer(1, "a", [2]) == [2]
+    assert answer(1, "a", 2) == answer() == "x"
+    assert false(1, key=2) == ""
 
 
 class Finder:

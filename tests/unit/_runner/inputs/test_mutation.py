@@ -118,11 +118,12 @@ def test_parts_come_with_another_type() -> None:
     assert {bytes, int, type(None)} <= types
 
 
-def test_what_a_pattern_finds_is_found_again_in_other_texts() -> None:
+def test_what_a_pattern_finds_is_found_again_in_other_texts_and_with_a_group_more() -> None:
     pattern = re.compile("(?P<one>ab+)|(?P<two>cd)")
     matches = [args[0] for args, _, _ in derived([call(pattern.search("xxcd"))])]
-    assert {match.re for match in matches} == {pattern}
+    assert {match.re.groups for match in matches} >= {2, 3}
     assert len({match.string for match in matches}) > 10
+    assert {match.lastgroup for match in matches if match.re.groups == 3} >= {"two"}
 
 
 def test_two_arguments_that_are_one_object_stay() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codeflash_parallel.baseline.preflight.baseline_findings import stable
+from codeflash_parallel.baseline.baseline_findings import stable
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import (
     BaselineReplays,
@@ -15,8 +15,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
     ComparisonRules,
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, judged_calls, to_measure
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.race_phase.workload import RaceJury
 

@@ -12,8 +12,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
 )
 from codeflash_parallel.check.comparison.difference_text import first_difference, reworded
 from codeflash_parallel.check.comparison.value_comparison import compare_calls
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code
 
 CALL = CallOutcome(

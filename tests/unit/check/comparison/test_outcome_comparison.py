@@ -12,8 +12,7 @@ from codeflash_parallel.check.comparison.outcome_comparison import (
     compare_tests,
     outcomes_by_test,
 )
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport, TestOutcome, read_report
 from codeflash_parallel.result.outcome_codes import Code
 
 TARGETS = ("m.py::f",)

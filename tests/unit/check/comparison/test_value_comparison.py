@@ -8,8 +8,7 @@ import pytest
 
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays, ComparisonRules
 from codeflash_parallel.check.comparison.value_comparison import ACCIDENT, OBJECTED, compare_calls
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code, Level
 
 TARGETS = ("m.py::f",)

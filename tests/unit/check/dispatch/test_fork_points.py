@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.dispatch.fork_points import (
     LONG_SUITE_S,
     ForkContext,

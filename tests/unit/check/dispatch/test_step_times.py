@@ -11,8 +11,7 @@ from codeflash_parallel.check.dispatch.step_times import (
     steps_of_tests,
     used_by,
 )
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport, TestOutcome
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.result_model import STEPS
 from codeflash_parallel.result.runtime_protocols import ProcessExit

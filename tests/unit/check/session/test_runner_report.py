@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.baseline.baseline_findings import Stability
+from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings
+from codeflash_parallel.check.integrity.canaries import RunSecrets
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
-from codeflash_parallel.check.integrity.run_secrets import RunSecrets
-from codeflash_parallel.check.session.runner_report import ForeignRecord, read_report
+from codeflash_parallel.check.session.runner_report import (
+    CallOutcome,
+    ForeignRecord,
+    RunnerReport,
+    read_report,
+)
 from codeflash_parallel.check.session.runner_session import read_session
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit
@@ -74,3 +81,30 @@ def test_who_writes_what_no_guest_does_has_tampered_with_the_runner(record: dict
     assert session.is_forged
     assert fault is not None
     assert fault.code is Code.RUNNER_TAMPERED
+
+
+def call(index: int, ns: int, inputs: str = "") -> CallOutcome:
+    return CallOutcome(index=index, target=0, test="t", ns=ns, inputs=inputs, kind="return", digest="d")
+
+
+def found(*indices: int, repeats: tuple[int, ...] = ()) -> Stability:
+    calls = {index: call(index, 0) for index in indices}
+    return Stability(calls=calls, repeats=dict.fromkeys(repeats, "t"), unstable={}, bound={})
+
+
+def test_a_call_costs_the_least_that_it_was_seen_to_take():
+    """A collection of garbage in one of its runs makes no heavy test of a short call."""
+    captured = {n: call(n, ns) for n, ns in enumerate((90_000, 1_000, 1_000, 7))}
+    replays = [
+        RunnerReport(calls=(call(0, 1_100), call(1, 20_000_000), call(2, 0))),
+        RunnerReport(calls=(call(0, 1_200), call(1, 1_050), call(2, 900))),
+    ]
+    replayed = ReplayFindings(found=found(0, 1, 2), replays=replays)
+    assert replayed.costs_ns(captured) == {0: 1_100, 1: 1_000, 2: 900}
+
+
+def test_a_call_that_was_left_out_costs_no_more_than_the_one_that_it_repeats():
+    captured = {n: call(n, ns, "equal") for n, ns in enumerate((500, 600, 50_000))}
+    replays = [RunnerReport(calls=(call(0, 510, "equal"), call(1, 80, "equal")))]
+    replayed = ReplayFindings(found=found(0, 1, repeats=(2,)), replays=replays)
+    assert replayed.costs_ns(captured) == {0: 500, 1: 80, 2: 80}

@@ -11,18 +11,12 @@ from hypothesis import strategies as st
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.selected_tests import (
-    ConfirmationNeed,
+    LONG_SUITE_S,
     ScreeningPlan,
-    as_baseline,
-    by_file,
-    called_at_import,
     executing_tests,
-    longest_first,
-    rejection_needs,
     screening,
     selected_tests,
-    tolerated,
-    unselected,
+    xdist_workers,
 )
 
 IDS = st.sampled_from([f"{file}.py::{test}" for file in "abc" for test in "xyz"])
@@ -50,23 +44,6 @@ def test_all_tests_where_nobody_knows_which_notice() -> None:
     for ran in unknown:
         assert selected_tests(ran, targets=1) == ran.collected
     assert selected_tests(report({"b.py::x": 1}), targets=0) == report({}).collected
-    assert called_at_import(report({"": 1}))
-    assert not called_at_import(report({"a.py::x": 1, "": 0}))
-
-
-@given(ORDERS, st.dictionaries(IDS, st.integers(0, 100)))
-def test_by_file_is_an_order_that_keeps_files_together_and_as_they_were(
-    tests: list[str], durations: dict[str, int]
-) -> None:
-    ordered = by_file(tests, durations)
-    assert sorted(ordered) == sorted(tests)
-    files = [test[0] for test in ordered]
-    groups = list(dict.fromkeys(files))
-    assert files == sorted(files, key=groups.index)
-    for file in groups:
-        assert [t for t in ordered if t[0] == file] == [t for t in tests if t[0] == file]
-    means = [sum(durations.get(t, 0) for t in ordered if t[0] == file) / files.count(file) for file in groups]
-    assert means == sorted(means)
 
 
 def baseline(order: Sequence[str], **fields: object) -> Baseline:
@@ -77,10 +54,9 @@ def baseline(order: Sequence[str], **fields: object) -> Baseline:
         plugins=(),
         rootdir=".",
         inifile="",
-        selected=tuple(sorted(order)),
+        selected=tuple(order),
         expected=dict.fromkeys(order, "passed"),
         executing=tuple(order),
-        order=tuple(order),
     )
     return replace(known, **fields)  # type: ignore[arg-type]
 
@@ -96,18 +72,6 @@ def test_screening_runs_the_same_tests_killers_first(order: list[str], killers: 
     assert screened.killers in (frozenset(known), frozenset())
 
 
-@given(ORDERS, st.lists(IDS), st.integers(0, 3))
-def test_an_order_that_matters_is_left_alone(order: list[str], killers: list[str], workers: int) -> None:
-    sensitive = baseline(order, order_sensitive=True)
-    assert (
-        screening(sensitive, killers, workers) == as_baseline(sensitive) == ScreeningPlan(tests=tuple(order))
-    )
-
-
-def test_without_an_order_of_its_own_the_baseline_was_run_as_collected() -> None:
-    assert as_baseline(replace(baseline(["b", "a"]), order=())).tests == ("a", "b")
-
-
 def test_killers_that_are_in_front_anyway_move_nothing() -> None:
     order = ("a.py::x", "b.py::x")
     assert screening(baseline(order), ["a.py::x"], 0).killers == frozenset()
@@ -119,33 +83,28 @@ def test_several_processes_get_the_longest_first() -> None:
     assert screened == ScreeningPlan(tests=("d", "c", "b", "a"), killers=frozenset("d"), workers=2)
 
 
-@given(ORDERS, st.dictionaries(IDS, st.integers(0, 5)))
-def test_longest_first_is_an_order(tests: list[str], durations: dict[str, int]) -> None:
-    ordered = longest_first(tests, durations)
-    assert sorted(ordered) == sorted(tests)
-    lengths = [durations.get(test, 0) for test in ordered]
-    assert lengths == sorted(lengths, reverse=True)
-
-
-def test_what_a_rejection_needs() -> None:
+def test_a_rejection_needs_the_order_of_the_baseline_unless_killers_that_pass_there_gave_it() -> None:
     plain = ScreeningPlan(tests=("a", "b", "c"))
     moved = ScreeningPlan(tests=("c", "a", "b"), killers=frozenset("c"))
     spread = ScreeningPlan(tests=("a", "b", "c"), workers=2)
-    assert rejection_needs(plain, ["b"]) is ConfirmationNeed.NOTHING
-    assert rejection_needs(plain, []) is ConfirmationNeed.NOTHING
-    assert rejection_needs(moved, ["c"]) is ConfirmationNeed.NOTHING
-    assert rejection_needs(moved, ["a"]) is ConfirmationNeed.AS_BASELINE
-    assert rejection_needs(moved, ["c", "a"]) is ConfirmationNeed.AS_BASELINE
-    assert rejection_needs(moved, []) is ConfirmationNeed.AS_BASELINE
-    assert rejection_needs(spread, ["a"]) is ConfirmationNeed.AS_BASELINE
-    assert rejection_needs(replace(moved, workers=2), ["c"]) is ConfirmationNeed.AS_BASELINE
+    assert not plain.needs_confirmation(["b"])
+    assert not plain.needs_confirmation([])
+    assert not moved.needs_confirmation(["c"])
+    assert moved.needs_confirmation(["a"])
+    assert moved.needs_confirmation(["c", "a"])
+    assert moved.needs_confirmation([])
+    assert spread.needs_confirmation(["a"])
+    assert replace(moved, workers=2).needs_confirmation(["c"])
 
 
-def test_what_is_left_out_and_what_says_nothing() -> None:
-    assert unselected(["a", "b", "c"], ["b"]) == ("a", "c")
-    assert tolerated(["a", "b"], {"a": "passed"}) == ("b",)
+COUNTS = st.integers(0, 20)
 
 
-def test_an_order_is_told_only_where_it_differs() -> None:
-    assert ScreeningPlan(tests=("a", "b")).in_changed_order(("a", "b")) == ()
-    assert ScreeningPlan(tests=("b", "a")).in_changed_order(("a", "b")) == ("b", "a")
+@given(st.floats(0, 100), st.integers(1, 20), st.integers(1, 20), COUNTS, st.booleans())
+def test_no_more_processes_than_cores_that_nobody_wants(
+    suite_s: float, cores: int, in_use: int, waiting: int, has_xdist: bool
+) -> None:
+    workers = xdist_workers(suite_s=suite_s, cores=cores, in_use=in_use, waiting=waiting, has_xdist=has_xdist)
+    lends = has_xdist and suite_s >= LONG_SUITE_S and cores > in_use + waiting
+    assert workers == (cores - in_use - waiting + 1 if lends else 0)
+    assert workers != 1

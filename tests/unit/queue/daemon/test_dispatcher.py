@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher
-from codeflash_parallel.queue.daemon.notifications import Notifications
 from codeflash_parallel.queue.queue_settings import QueueSettings
 
 
@@ -34,7 +34,7 @@ class Attended:
 
 @pytest.mark.anyio
 async def test_a_job_that_is_claimed_again_while_its_last_attempt_ends_is_still_known() -> None:
-    dispatching = Dispatcher(Desk(), None, Notifications(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
+    dispatching = Dispatcher(Desk(), None, None, QueueSettings(), Path(), 0.0)  # type: ignore[arg-type]
     second = Attended(dispatching)
     first = Attended(dispatching, again=second)
     running: dict[Any, Any] = dispatching._running
@@ -77,7 +77,7 @@ class AskedDesk:
 @pytest.mark.anyio
 async def test_the_store_is_told_of_jobs_whose_processes_may_not_be_gone() -> None:
     store = Claims()
-    dispatching = Dispatcher(AskedDesk(store), None, Notifications(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
+    dispatching = Dispatcher(AskedDesk(store), None, None, QueueSettings(), Path(), 0.0)  # type: ignore[arg-type]
     running: dict[Any, Any] = dispatching._running
     for number in range(2):  # cancelled, as the store sees it, and still being killed
         running[f"{number}-a"] = Attended(dispatching)

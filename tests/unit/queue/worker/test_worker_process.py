@@ -1,14 +1,10 @@
-"""Whose fault an error is, and what a worker reports."""
+"""Endings of jobs, as a worker reports them."""
 
 from __future__ import annotations
 
-import socket
-from pathlib import Path
-
 import pytest
 
-from codeflash_parallel.process.message_channel import MessageChannel
-from codeflash_parallel.queue.worker.worker_process import FaultOwner, _Worker, blame, machine_fault
+from codeflash_parallel.queue.worker.worker_process import ending_of_error, ending_of_result
 from codeflash_parallel.result.errors import (
     CodeflashParallelError,
     EnvironmentFault,
@@ -18,44 +14,49 @@ from codeflash_parallel.result.errors import (
 from codeflash_parallel.result.outcome_codes import Code
 
 
+def result(*codes: str) -> dict[str, object]:
+    return {"document": {"candidates": [{"code": code} for code in codes]}}
+
+
 @pytest.mark.parametrize(
-    ("error", "whose"),
+    ("error", "ending"),
     [
-        (UsageError("SNAPSHOT_CHANGED", "x"), FaultOwner.JOB),
-        (UsageError("DISK_FULL", "a usage error is no fault of the machine"), FaultOwner.JOB),
-        (EnvironmentFault("RED_BASELINE", "x"), FaultOwner.JOB),
-        (EnvironmentFault("NO_ISOLATION", "x"), FaultOwner.JOB),
-        (EnvironmentFault("DISK_FULL", "x"), FaultOwner.MACHINE),
-        (EnvironmentFault("BENCHMARK_TOKEN_BUSY", "x"), FaultOwner.MACHINE),
-        (InternalError("LAUNCHER_DIED", "x"), FaultOwner.US),
+        (UsageError("NO_SUCH_FUNCTION", "x"), "done"),
+        (UsageError("DISK_FULL", "a usage error is no fault of the machine"), "done"),
+        (EnvironmentFault("RED_BASELINE", "x"), "done"),
+        (EnvironmentFault("SNAPSHOT_GONE", "x"), "done"),
+        (EnvironmentFault("NO_ISOLATION", "x"), "done"),
+        (EnvironmentFault("DISK_FULL", "x"), "faulted"),
+        (EnvironmentFault("BENCHMARK_TOKEN_BUSY", "x"), "faulted"),
     ],
     ids=lambda value: getattr(value, "code", value),
 )
-def test_whose_fault_it_is(error: CodeflashParallelError, whose: FaultOwner) -> None:
-    assert blame(error) is whose
+def test_only_faults_of_the_machine_are_tried_again(error: CodeflashParallelError, ending: str) -> None:
+    assert ending_of_error(error)["t"] == ending
 
 
-@pytest.mark.parametrize("code", [*sorted(c for c in Code if c.startswith("INFRA")), Code.RACE_NOT_HELD])
+def test_a_defect_of_ours_ends_the_worker() -> None:
+    with pytest.raises(InternalError):
+        ending_of_error(InternalError("LAUNCHER_DIED", "x"))
+
+
+@pytest.mark.parametrize("code", sorted(c for c in Code if c.startswith("INFRA")))
 def test_what_the_machine_has_failed_is_no_verdict(code: Code) -> None:
-    document = {"candidates": [{"code": "TESTS_FAILED"}, {"code": code.value}]}
-    assert machine_fault(document) == code
+    both = result("TESTS_FAILED", code.value)
+    assert ending_of_result(both) == {
+        "t": "faulted",
+        "fault": code,
+        "message": f"A candidate could not be judged: {code}.",
+        "result": both,
+    }
+    assert "result" not in ending_of_result(result(code.value))
 
 
-def test_verdicts_are_no_faults() -> None:
-    assert machine_fault({"candidates": [{"code": "TESTS_FAILED"}, {"code": "NOT_RACED"}]}) == ""
-    assert machine_fault({}) == ""
+def test_a_race_that_was_not_held_leaves_no_verdict() -> None:
+    ending = ending_of_result(result("TESTS_FAILED", Code.RACE_NOT_HELD.value))
+    assert (ending["fault"], "result" in ending) == (Code.RACE_NOT_HELD, False)
 
 
-@pytest.mark.anyio
-async def test_a_worker_that_waits_says_so_with_whatever_it_says(tmp_path: Path) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        worker = _Worker(MessageChannel(ours), tmp_path, ())
-        worker._waits("something is timed on this machine")
-        worker._tell("a check beside it has ended")
-        worker._waits("")
-        worker._tell("another one has ended")
-        said = [worker._to_send.receive_nowait()["waits"] for _ in range(4)]
-        for stream in (worker._outbox, worker._to_send, worker._given, worker._jobs):
-            stream.close()
-    assert said == [True, True, False, False]
+@pytest.mark.parametrize("document", [{"candidates": [{"code": "TESTS_FAILED"}]}, {}, None])
+def test_verdicts_are_no_faults(document: object) -> None:
+    assert ending_of_result({"document": document})["t"] == "done"

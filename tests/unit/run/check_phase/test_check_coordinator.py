@@ -105,9 +105,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: int) -> An
         settings=SimpleNamespace(**{"max_candidates": 0, "stop_after": 0, **settings}),
         steps=SimpleNamespace(begin=lambda _step: None),
     )
-    kills: Any = SimpleNamespace(save=lambda: None)
     providers, preparer = Providers(), Preparer()
-    return CheckCoordinator(context, preparer, providers, kills), ledger  # type: ignore[arg-type]
+    return CheckCoordinator(context, preparer, providers), ledger  # type: ignore[arg-type]
 
 
 def statuses(ledger: Ledger) -> dict[str, str]:

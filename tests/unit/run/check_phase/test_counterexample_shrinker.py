@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
-from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.run.check_phase.counterexample_shrinker import smallest_like
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
-from codeflash_parallel.check.session.runner_report import LocatedFunction
+from codeflash_parallel.check.session.runner_report import CallOutcome, LocatedFunction
 from codeflash_parallel.result.check_evidence import TestCounts, ValueCounts
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.check_phase.watched_functions import affordable, nearest, with_watched

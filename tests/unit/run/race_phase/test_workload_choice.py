@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.race.plan import CostGroup
 from codeflash_parallel.run.race_phase.workload_choice import captured_calls, missing_twins
 
