@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult as RunResult
     from codeflash_parallel.run.evaluator import Evaluator as Evaluator
     from codeflash_parallel.run.evaluator import evaluate as evaluate
-    from codeflash_parallel.run.run_resumption import resume as resume
-    from codeflash_parallel.run.run_resumption import stored_run as stored_run
-    from codeflash_parallel.run.state.race_mode import RaceMode as RaceMode
+    from codeflash_parallel.run.evaluator import resume as resume
+    from codeflash_parallel.run.evaluator import stored_run as stored_run
+    from codeflash_parallel.run.run_state import RaceMode as RaceMode
 
 __version__ = "0.1.0"
 
@@ -55,7 +55,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "add_parallel_candidates_option": "hosts.argparse_option",
     "Evaluator": "run.evaluator",
-    "RaceMode": "run.state.race_mode",
+    "RaceMode": "run.run_state",
     "evaluate": "run.evaluator",
     "job_request": "queue.job_builder",
     "AsyncEvalQueueClient": "queue.async_client",
@@ -68,8 +68,8 @@ _HOMES = {
         ),
         "queue.errors",
     ),
-    "resume": "run.run_resumption",
-    "stored_run": "run.run_resumption",
+    "resume": "run.evaluator",
+    "stored_run": "run.evaluator",
     "FileText": "result.candidate_model",
     "FileTexts": "result.candidate_model",
     "GitRef": "result.candidate_model",

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from codeflash_parallel.report.console import Detail, print_report
-from codeflash_parallel.run.store.stored_result import stored_result
+from codeflash_parallel.run.run_folder import stored_result
 
 ROOT = Path(__file__).resolve().parents[1]
 

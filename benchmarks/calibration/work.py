@@ -16,8 +16,8 @@ from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.race.workload.cost_groups import cost_groups
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.race_phase.twin_calls import twinned
 from codeflash_parallel.run.race_phase.workload import Workload, budget_ns
+from codeflash_parallel.run.race_phase.workload_choice import twinned
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
 
 LIMITS = ProcessLimits(wall_s=600, cpu_s=600)

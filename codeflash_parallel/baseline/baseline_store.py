@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +54,16 @@ async def one_learner(folder: Path) -> AsyncIterator[None]:
         yield
     finally:
         lock.release()
+
+
+async def load_or_learn(folder: Path, learn: Callable[[], Awaitable[Baseline]]) -> Baseline:
+    """Return the baseline of a folder, which is made there and kept if there is none."""
+    async with one_learner(folder):
+        known = await anyio.to_thread.run_sync(load, folder)
+        if known is None:
+            known = await learn()
+            await anyio.to_thread.run_sync(save, folder, known)
+    return known
 
 
 def _try_lock(folder: Path) -> FileLock | None:

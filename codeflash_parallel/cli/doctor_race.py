@@ -27,8 +27,7 @@ from codeflash_parallel.race.statistics.sequential_test import ArmStanding, roun
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.race_phase.race_terms import race_plan
-from codeflash_parallel.run.race_phase.workload import Workload
+from codeflash_parallel.run.race_phase.workload import Workload, race_plan
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 #: Id of the candidate, whose code is the baseline's.

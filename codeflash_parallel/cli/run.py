@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.events import Event, Observer
     from codeflash_parallel.result.result_model import RunResult
     from codeflash_parallel.run.evaluator import Evaluator
-    from codeflash_parallel.run.providers.providers import Providers
+    from codeflash_parallel.run.providers import Providers
 
 #: Settings of a stored run that may be changed: they change no verdict.
 _CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
@@ -89,7 +89,7 @@ def _evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
         if not submissions:
             return _report_all(_nothing_to_do(), args, output)
 
-        from codeflash_parallel.run.state.race_mode import RaceMode
+        from codeflash_parallel.run.run_state import RaceMode
 
         repair = _one("repairer", args.repairer, "repair-command", settings.repair_command)
         refine = ""
@@ -113,20 +113,19 @@ def _evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
 
 def _resume(args: argparse.Namespace, output: Output) -> int:
     """Continue a run and report; return the exit code of its result. A finished one is only reported."""
-    from codeflash_parallel.run.run_resumption import stored_run
-    from codeflash_parallel.run.store.run_folder import LastRun, find_run, load_document
-    from codeflash_parallel.run.store.run_state import read_state
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.evaluator import stored_run
+    from codeflash_parallel.run.run_folder import find_run, load_document, stored_result
+    from codeflash_parallel.run.run_state import read_state
 
     with handling_signals(output) as interrupts:
-        root, cache = find_places(args)
-        run_dir = find_run(cache, root, args.run_name, LastRun.BEGUN)
+        repository, cache = find_places(args)
+        run_dir = find_run(cache / repository.key, args.run_name, with_result=False)
         _require_writable(args, output)
         if read_state(run_dir).is_finished:
             sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
             return _report_all(stored_result(load_document(run_dir)), args, output)
         changed = {name: value for name, value in vars(args).items() if name in _CHANGEABLE}
-        stored = stored_run(run_dir.name, root, cache_dir=os.fspath(cache), **changed)
+        stored = stored_run(run_dir.name, repository.root, cache_dir=os.fspath(cache), **changed)
         providers = _providers(args, stored.settings, args.repairer, args.refiner)
 
         async def work(evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:
@@ -159,7 +158,7 @@ def _providers(args: argparse.Namespace, settings: Settings, repair: str, refine
     Raises:
         UsageError: one cannot be run.
     """
-    from codeflash_parallel.run.providers.providers import Providers
+    from codeflash_parallel.run.providers import Providers
 
     cwd = str(Path(args.project).resolve())
     return Providers.of(repair, refine, deadline_s=settings.provider_timeout, cwd=cwd)

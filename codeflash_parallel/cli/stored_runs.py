@@ -20,6 +20,7 @@ from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import CandidateResult, RunResult
+    from codeflash_parallel.workspace.git.repository import Repository
 
 _DAY_S = 24 * 60 * 60
 
@@ -32,8 +33,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def find_places(args: argparse.Namespace) -> tuple[Path, Path]:
-    """Return the root of the repository and the cache that holds its runs.
+def find_places(args: argparse.Namespace) -> tuple[Repository, Path]:
+    """Return the repository and the cache that holds its runs.
 
     Raises:
         UsageError: not a repository, or a bad setting.
@@ -43,7 +44,7 @@ def find_places(args: argparse.Namespace) -> tuple[Path, Path]:
 
     project = Path(args.project)
     settings = read_settings(project, os.environ, vars(args)).settings
-    return find_repository(project).root, cache_root(settings)
+    return find_repository(project), cache_root(settings)
 
 
 def _candidate_of(result: RunResult, name: str) -> CandidateResult:
@@ -72,19 +73,18 @@ def _apply(args: argparse.Namespace, output: Output) -> int:
     """Apply the winner, or the candidate that is named; all of its files or none."""
     from codeflash_parallel.result.outcome_codes import CandidateStatus
     from codeflash_parallel.result.safe_text import one_line
-    from codeflash_parallel.run.store.run_folder import LastRun, find_run, load_document, load_edits
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import find_run, load_document, load_edits, stored_result
     from codeflash_parallel.workspace.apply.tree_writer import write_edits
 
-    root, cache = find_places(args)
-    run_dir = find_run(cache, root, args.run_name, LastRun.WITH_RESULT)
+    repository, cache = find_places(args)
+    run_dir = find_run(cache / repository.key, args.run_name, with_result=True)
     result = stored_result(load_document(run_dir))
     name = args.candidate or result.winner
     if name is None:
         message = f"Run {result.run_id} has no winner."
         raise UsageError("NO_WINNER", message, "Name a candidate with --candidate.")
     candidate = _candidate_of(result, name)
-    lines = [one_line(line) for line in write_edits(root, load_edits(run_dir, name))]
+    lines = [one_line(line) for line in write_edits(repository.root, load_edits(run_dir, name))]
     if output.form != Format.TEXT:
         told = {"candidate": candidate.id, "status": candidate.status, "code": candidate.code}
         output.write_values({"run_id": result.run_id, **told, "changes": lines})
@@ -107,11 +107,10 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 def _show(args: argparse.Namespace, output: Output) -> int:
     """Show a run: first differing calls, failing tests' messages, commands that reproduce them."""
     from codeflash_parallel.cli.run_report import report
-    from codeflash_parallel.run.store.run_folder import LastRun, find_run, load_document
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import find_run, load_document, stored_result
 
-    root, cache = find_places(args)
-    result = stored_result(load_document(find_run(cache, root, args.run_name, LastRun.BEGUN)))
+    repository, cache = find_places(args)
+    result = stored_result(load_document(find_run(cache / repository.key, args.run_name, with_result=False)))
     if args.candidate:
         _show_candidate(_candidate_of(result, args.candidate), output, timings=args.timings)
     else:
@@ -140,10 +139,10 @@ def _show_candidate(candidate: CandidateResult, output: Output, *, timings: bool
 
 def _list(args: argparse.Namespace, output: Output) -> int:
     """List the runs, the latest first."""
-    from codeflash_parallel.run.store.run_folder import list_runs
+    from codeflash_parallel.run.run_folder import list_runs
 
-    root, cache = find_places(args)
-    runs = [_summary(document) for document in list_runs(cache, root)]
+    repository, cache = find_places(args)
+    runs = [_summary(document) for document in list_runs(cache / repository.key)]
     if output.form != Format.TEXT:
         output.write_values(runs)
         return ExitCode.OK

@@ -23,7 +23,7 @@ from codeflash_parallel.result.candidate_model import (
 )
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.run.intake.target_names import must_have_named
+from codeflash_parallel.run.run_targets import must_have_named
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.workspace.git.repository import Repository, find_repository
 from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, no_work_tree, resolve
@@ -125,7 +125,7 @@ def _with_copied_encoders(
     task: JobPayload, encoders: Sequence[str], interpreter: Path, folder: Path
 ) -> JobPayload:
     """Return a payload that names copies of the user's encoders: they may be files of the tree."""
-    from codeflash_parallel.run.setup.user_encoders import copied_encoders
+    from codeflash_parallel.run.setup.project_interpreter import copied_encoders
 
     copies = mirror_of(folder, task.stored.place).parent / "encoders"
     found = copied_encoders(encoders, Path(task.repository), interpreter, copies)

@@ -19,8 +19,8 @@ from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Observer, RunFinished
 from codeflash_parallel.result.result_model import RunResult
-from codeflash_parallel.run.providers.providers import Providers
-from codeflash_parallel.run.store.stored_result import stored_result
+from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.run_folder import stored_result
 
 #: Race mode of a run → kind of job.
 _KINDS = {"race": JobKind.EVALUATE, "time": JobKind.RACE, "check": JobKind.CHECK}

@@ -10,6 +10,8 @@ A candidate's misbehaviour is never an exception: it is a value (see `outcome`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -54,3 +56,23 @@ class InternalError(CodeflashParallelError):
 
     family = "internal"
     exit_code = 3
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raise the first of our own errors in place of a group that holds nothing else.
+
+    The group is an accident of our task groups; a caller who catches `EnvironmentFault` must get one.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        ours, rest = group.split(CodeflashParallelError)
+        if ours is None or rest is not None:
+            raise
+        raise first_of(ours) from None
+
+
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error in a group and the groups inside it; another error is returned as it is."""
+    return first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

@@ -1,4 +1,4 @@
-"""Run a grader of the user's own on a candidate: in a slot, confined as checks are; it prints JSON scores."""
+"""A grader of the user's own on a candidate: in a slot, confined as checks are; it prints JSON scores."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 from codeflash_parallel.result.candidate_model import Submission, Unappliable
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import ExitKind
-from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Workspace
-from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits
+from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: How much of what a failing command said is told.
 _SAID_CHARS = 2000
@@ -23,7 +22,7 @@ _WALL_S = 3600.0
 
 
 async def grade(
-    around: EvaluatorResources, submission: Submission, command: Sequence[str], run_id: str
+    resources: EvaluatorResources, submission: Submission, command: Sequence[str], run_id: str
 ) -> dict[str, Any]:
     """Return the JSON object that a command prints in a slot that holds a candidate.
 
@@ -31,43 +30,31 @@ async def grade(
     tests may do. It ends with status 0 and prints one JSON object, and nothing else, to its standard output.
 
     Args:
-        around: of the repository.
+        resources: of the repository.
         run_id: names the slots' owner.
 
     Raises:
         UsageError: `DOES_NOT_APPLY`, `COMMAND_FAILED`, or `BAD_SCORES`.
         EnvironmentFault: the machine, or the snapshot. Cancelling kills the command.
     """
-    async with around.setup.quiet.shared():
-        snapshot = await around.snapshot()
-        pool = await around.pool(snapshot, run_id)
-        candidate = await _candidate(around, snapshot, submission)
-        async with pool.acquire() as slot:
-            await slot.stage(candidate.edits)
-            done = await around.setup.launcher.run(_guest(around, slot.workspace, command))
-    return scores_of(done, command)
-
-
-async def _candidate(around: EvaluatorResources, snapshot: Snapshot, submission: Submission) -> Any:
-    settings, mirror = around.setup.settings, around.setup.mirror
-    if settings.functions:
-        targets = named_targets(mirror, snapshot, settings.functions)
-    else:
-        targets = await derived_targets(mirror, snapshot, [submission])
-    made = await materialise(mirror, snapshot, submission, targets, interpreter=around.setup.interpreter)
-    if isinstance(made, Unappliable):
-        raise UsageError(made.code, made.reason)
-    return made
-
-
-def _guest(around: EvaluatorResources, workspace: Workspace, command: Sequence[str]) -> Any:
+    setup = resources.setup
     limits = ProcessLimits(
-        wall_s=around.setup.settings.wall_budget or _WALL_S,
-        memory_bytes=around.setup.shares.memory_bytes,
+        wall_s=setup.settings.wall_budget or _WALL_S,
+        memory_bytes=setup.shares.memory_bytes,
         output_bytes=1 << 20,
     )
-    spec = {"mode": "command", "command": list(command)}
-    return guest_command(workspace, spec, limits, around.setup.guest_dir)
+    async with setup.quiet.shared():
+        snapshot = await resources.snapshot()
+        pool = await resources.pool(snapshot, run_id)
+        targets = await targets_of(setup.mirror, snapshot, setup.settings.functions, [submission])
+        made = await materialise(setup.mirror, snapshot, submission, targets, interpreter=setup.interpreter)
+        if isinstance(made, Unappliable):
+            raise UsageError(made.code, made.reason)
+        async with pool.acquire() as slot:
+            await slot.stage(made.edits)
+            spec = {"mode": "command", "command": list(command)}
+            done = await setup.launcher.run(guest_command(slot.workspace, spec, limits, setup.guest_dir))
+    return scores_of(done, command)
 
 
 def scores_of(done: ProcessExit, command: Sequence[str]) -> dict[str, Any]:

@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codeflash_parallel.config.settings import Executor, Settings, changed_settings
+from codeflash_parallel.config.settings import FREE, Executor, Settings, changed_settings, settings_of
 from codeflash_parallel.config.user_context import cache_root
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate_model import Submission
-from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.errors import UsageError, ungrouped
 from codeflash_parallel.result.events import CandidateFinished, Event, Observer
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.run.pipeline import Run, new_run_id
-from codeflash_parallel.run.providers.providers import Providers
-from codeflash_parallel.run.results.result_stream import ResultStream
+from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.state.fault_conversion import disk_faults, ungrouped
-from codeflash_parallel.run.state.race_mode import RaceMode
-from codeflash_parallel.run.store.run_state import RunState, begun_run, resumed_run
+from codeflash_parallel.workspace.cache_layout import disk_faults
+from codeflash_parallel.workspace.git.repository import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 _State = TypeVar("_State")
@@ -63,32 +64,21 @@ class Evaluator:
         self._sharers = sharers
         self._stack = AsyncExitStack()
         self._turn = anyio.Lock()
-        self._surroundings: EvaluatorResources | None = None
+        self._resources: EvaluatorResources | None = None
         self._run: Run | None = None
 
     async def __aenter__(self) -> Self:
-        await self._stack.__aenter__()
-        if self._is_queued:
-            return self
-        try:
+        if not self._is_queued:
+            quiet = self._quiet or host_quiet(os.environ, self._wait)
+            opened = EvaluatorResources.open(self._path, self._settings, quiet, self._sharers)
             with disk_faults(cache_root(self._settings)):
-                self._surroundings = await self._stack.enter_async_context(
-                    EvaluatorResources.open(
-                        self._path,
-                        self._settings,
-                        self._quiet or host_quiet(os.environ, self._waits),
-                        self._sharers,
-                    )
-                )
-        except BaseException as error:
-            await self._stack.__aexit__(type(error), error, error.__traceback__)
-            raise
+                self._resources = await self._stack.enter_async_context(opened)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._surroundings = None
+        self._resources = None
         await self._stack.__aexit__(kind, error, trace)
 
     async def evaluate(
@@ -119,16 +109,11 @@ class Evaluator:
             return await evaluate_queued(
                 race.value, self._path, self._settings, candidates, providers, observers
             )
-        around = self._open
+        resources, providers, run_id = self._open, Providers(repairer=repairer, refiner=refiner), new_run_id()
         async with self._turn:
-            run_id = new_run_id()
-            with self._stored(begun_run(around.setup.run_dir(run_id))):
+            with self._stored(begun_run(resources.setup.run_dir(run_id))):
                 run = Run(
-                    surroundings=around,
-                    run_id=run_id,
-                    providers=Providers(repairer=repairer, refiner=refiner),
-                    observers=observers,
-                    mode=race,
+                    resources=resources, run_id=run_id, providers=providers, observers=observers, mode=race
                 )
                 return await self._made(run, candidates)
 
@@ -144,7 +129,7 @@ class Evaluator:
         refiner: Refiner | None = None,
         observers: Sequence[Observer] = (),
     ) -> RunResult:
-        """Go on with a run that was killed, interrupted or cut short by its wall budget; return its result.
+        """Resume a run that was killed, interrupted or cut short by its wall budget; return its result.
 
         What is finished is not done again: verdicts, answers of providers and races are taken from the run's
         step cache. The snapshot is that of the run, even when the tree has changed since.
@@ -166,16 +151,16 @@ class Evaluator:
         if self._is_queued:
             hint = 'Go on with it in this process: executor = "local".'
             raise UsageError("QUEUE_CANNOT_RESUME", "The daemon goes on with no run.", hint)
-        around, given = self._open, Providers(repairer=repairer, refiner=refiner)
+        resources, given = self._open, Providers(repairer=repairer, refiner=refiner)
         async with self._turn:
-            with self._stored(resumed_run(around.setup.run_dir(run_id), self._must_fit)) as state:
+            with self._stored(resumed_run(resources.setup.run_dir(run_id), self._must_fit)) as state:
                 providers = given.resumed(state.request, self._settings.provider_timeout)
                 run = Run(
-                    surroundings=around,
+                    resources=resources,
                     run_id=run_id,
                     providers=providers,
                     observers=observers,
-                    mode=RaceMode(state.request.mode),
+                    mode=state.request.mode,
                     notes=(*_notes_on(state), *providers.missing(state.request)),
                 )
                 return await self._made(run, state.submissions)
@@ -194,12 +179,20 @@ class Evaluator:
             return await grade_queued(self._path, self._settings, candidate, command)
         from codeflash_parallel.run.custom_grader import grade
 
-        around = self._open
+        resources = self._open
         async with self._turn:
-            with ungrouped(), disk_faults(around.setup.cache):
-                return await grade(around, candidate, command, new_run_id())
+            with ungrouped(), disk_faults(resources.setup.cache):
+                return await grade(resources, candidate, command, new_run_id())
 
-    def _waits(self, why: str) -> None:
+    def pin(self, snapshot: Snapshot, source: Path) -> None:
+        """Let the next evaluations be of a snapshot that was taken earlier, instead of the tree as it is.
+
+        Args:
+            source: git directory of the mirror that holds it.
+        """
+        self._open.pinned = (snapshot, source)
+
+    def _wait(self, why: str) -> None:
         if self._run is not None:
             self._run.wait(why)
 
@@ -212,15 +205,15 @@ class Evaluator:
 
     @property
     def _open(self) -> EvaluatorResources:
-        if self._surroundings is None:
+        if self._resources is None:
             raise UsageError(
                 "NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`."
             )
-        return self._surroundings
+        return self._resources
 
     @contextmanager
     def _stored(self, opened: AbstractContextManager[_State]) -> Iterator[_State]:
-        """Hold a run's folder; faults come out of it as callers see them, and are noted in it."""
+        """Hold a run's folder; faults are noted in it and raised as single errors."""
         cache = self._open.setup.cache
         with disk_faults(cache), opened as state, ungrouped(), disk_faults(cache):
             yield state
@@ -261,14 +254,6 @@ class Evaluator:
                 yield results
                 group.cancel_scope.cancel()
 
-    def pin(self, snapshot: Snapshot, source: Path) -> None:
-        """Let the next evaluations be of a snapshot that was taken earlier, instead of the tree as it is.
-
-        Args:
-            source: git directory of the mirror that holds it.
-        """
-        self._open.pinned = (snapshot, source)
-
     def interrupt(self, code: str) -> None:
         """End the running evaluation: kill what runs; its result is incomplete, with what is finished.
 
@@ -280,7 +265,7 @@ class Evaluator:
 
 
 def _notes_on(state: RunState) -> Iterator[str]:
-    """Yield what a person should know about a run that is resumed, one sentence each."""
+    """Yield warnings of a run that is resumed, one sentence each."""
     if not state.is_complete:
         yield "The source of candidates had not ended; those that it had not given are not part of the run."
     yield f"The run goes on: {state.progress} when it ended."
@@ -323,3 +308,96 @@ def evaluate(
             )
 
     return anyio.run(main, backend=backend)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRun:
+    """A run that can be resumed.
+
+    Attributes:
+        project: folder in the user's repository that it was begun for.
+        settings: of the run, with the cache that holds it.
+    """
+
+    run_id: str
+    project: Path
+    settings: Settings
+
+
+def stored_run(
+    run_id: str, repository: Path | str = ".", *, cache_dir: str = "", **changed: object
+) -> StoredRun:
+    """Return what a run was asked for, for an `Evaluator` with its settings that resumes it.
+
+    Args:
+        run_id: the whole id.
+        repository: a path inside the user's repository.
+        cache_dir: where the run is kept; empty: the user's cache directory.
+        changed: settings with other values than those of the run; only those that change no verdict.
+
+    Raises:
+        UsageError: not a repository, no such run, or `OTHER_SETTINGS`.
+        EnvironmentFault: its files cannot be read.
+    """
+    other = sorted(changed.keys() - set(FREE))
+    if other:
+        raise UsageError("OTHER_SETTINGS", f"A run that goes on keeps its {', '.join(other)}.")
+    cache, found = cache_root(Settings(cache_dir=cache_dir)), find_repository(Path(repository))
+    run_dir = cache / found.key / "runs" / run_id
+    if not run_id or not run_dir.is_dir():
+        raise UsageError("NO_SUCH_RUN", f"There is no run {run_id!r} of this repository.", "See `list`.")
+    request = read_state(run_dir).request
+    settings = settings_of(request.settings, **{**changed, "cache_dir": str(cache)})
+    return StoredRun(run_id=run_id, project=found.root / request.project, settings=settings)
+
+
+def resume(
+    run_id: str,
+    repository: Path | str = ".",
+    *,
+    cache_dir: str = "",
+    repairer: Repairer | None = None,
+    refiner: Refiner | None = None,
+    observers: Sequence[Observer] = (),
+    backend: str = "asyncio",
+) -> RunResult:
+    """Resume a run from synchronous code: `Evaluator.resume` under an event loop of its own.
+
+    Args:
+        run_id: as in `stored_run`.
+        repository: as in `stored_run`.
+        cache_dir: as in `stored_run`.
+        repairer: as in `evaluate`; commands that the run had are found again.
+        refiner: likewise.
+        observers: as in `evaluate`.
+        backend: event loop, `asyncio` or `trio`.
+
+    Raises:
+        UsageError, EnvironmentFault: it cannot be resumed; see `Evaluator.resume`.
+
+    .. versionadded:: 0.1.0
+    """
+    stored = stored_run(run_id, repository, cache_dir=cache_dir)
+
+    async def main() -> RunResult:
+        async with Evaluator(stored.project, stored.settings) as evaluator:
+            return await evaluator.resume(run_id, repairer=repairer, refiner=refiner, observers=observers)
+
+    return anyio.run(main, backend=backend)
+
+
+@dataclass(slots=True)
+class ResultStream:
+    """Results as they come; `run` is the whole once the stream is exhausted."""
+
+    _results: MemoryObjectReceiveStream[CandidateResult]
+    run: RunResult | None = None
+
+    def __aiter__(self) -> AsyncIterator[CandidateResult]:
+        return self
+
+    async def __anext__(self) -> CandidateResult:
+        try:
+            return await self._results.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None

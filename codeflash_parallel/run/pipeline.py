@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 import anyio
 
@@ -18,77 +16,67 @@ from codeflash_parallel.config.settings import settings_document
 from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.result.result_model import CandidateResult, RunResult
-from codeflash_parallel.run.intake.candidate_sources import Entries, entered, entering
-from codeflash_parallel.run.providers.provider_requests import open_providing
-from codeflash_parallel.run.providers.providers import Providers, command_of
-from codeflash_parallel.run.race_phase.ranking_policy_loader import load_policy
-from codeflash_parallel.run.results import result_builder
-from codeflash_parallel.run.results.run_findings import RunFindings
-from codeflash_parallel.run.run_preparation import PreparedRun, RunPreparation
-from codeflash_parallel.run.run_stages import RunStages
-from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.race_mode import RaceMode
-from codeflash_parallel.run.state.run_context import EventAnnouncer
-from codeflash_parallel.run.store.run_folder import save_run
-from codeflash_parallel.run.store.run_state import (
+from codeflash_parallel.result.result_model import RunResult
+from codeflash_parallel.run import result_builder
+from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.provider_requests import ProviderRequests, open_providing
+from codeflash_parallel.run.providers import Providers, command_of
+from codeflash_parallel.run.race_phase.race_coordinator import RaceCoordinator, load_policy
+from codeflash_parallel.run.run_context import RunFindings
+from codeflash_parallel.run.run_folder import save_run
+from codeflash_parallel.run.run_preparation import Entries, RunPreparation
+from codeflash_parallel.run.run_state import (
     SCHEMA,
     Ending,
+    RaceMode,
     RunEnd,
     RunRequest,
     write_end,
     write_request,
 )
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind
+from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.run.step_cache import StepCache, StepKind
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
 
 
 class Run:
-    """Makes one run. `evaluate` is called once."""
+    """Makes one run. `evaluate` is called once.
+
+    Args:
+        notes: warnings of the run.
+    """
 
     def __init__(
         self,
         *,
-        surroundings: EvaluatorResources,
+        resources: EvaluatorResources,
         run_id: str,
         providers: Providers,
         observers: Sequence[Observer],
         mode: RaceMode,
         notes: Sequence[str] = (),
     ) -> None:
-        self._around = surroundings
-        self._setup = surroundings.setup
-        self._settings = self._setup.settings
-        self._run_id = run_id
-        self._providers = providers
-        self._mode = mode
-        self._notes = notes
-        self._submitted = 0
-        self._cache = StepCache(self.folder)
-        self._ending = Ending.FINISHED
-        self._announce = EventAnnouncer.of(observers)
-        self._steps = StepReporter(self._announce, run_id)
-        self._ledger = Ledger(run_id, self._announce)
+        self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
+        self._run_id, self._providers, self._mode, self._notes = run_id, providers, mode, notes
+        self._folder = self._setup.run_dir(run_id)
+        self._cache = StepCache(self._folder)
+        self._ledger = Ledger(run_id, observers)
+        self._steps = StepReporter(self._ledger.announce, run_id)
         self._policy = load_policy(self._settings.ranking, self._ledger.warn)
-        self._announce.on_dropped = self._ledger.warn
         self._scope = anyio.CancelScope()
         self._interrupted = ""
-        self._account = RunFindings(
+        self._over_budget = False
+        self._submitted = 0
+        self._findings = RunFindings(
             run_id=run_id,
-            setup=self._setup,
-            ledger=self._ledger,
-            announce=self._announce,
-            races=mode is not RaceMode.CHECK,
             # Seeds come from the run's id, so that a run can be repeated by naming its seed.
             seed=self._settings.seed or zlib.crc32(run_id.encode()) or 1,
+            races=mode is not RaceMode.CHECK,
+            setup=self._setup,
+            ledger=self._ledger,
         )
-
-    @property
-    def folder(self) -> Path:
-        """Return where everything about the run is kept."""
-        return self._setup.run_dir(self._run_id)
 
     def interrupt(self, code: str) -> None:
         """Stop: kill what runs, keep what is finished."""
@@ -96,82 +84,112 @@ class Run:
         self._scope.cancel()
 
     def wait(self, why: str) -> None:
-        """Tell the observers that somebody else on this machine is waited for; empty: not any more."""
-        self._announce(RunWaits(run_id=self._run_id, why=why))
+        """Tell the observers what the run waits for on this machine; empty: nothing any more."""
+        self._ledger.announce(RunWaits(run_id=self._run_id, why=why))
 
     async def evaluate(self, source: Source) -> RunResult:
-        """Judge every candidate of the source.
+        """Evaluate every candidate of the source.
 
         Args:
-            source: of a run that goes on: the candidates that it had.
+            source: of a run that is resumed: the candidates that it had.
 
         Raises:
             UsageError, EnvironmentFault: the run could not be made.
         """
-        self._announce(RunStarted(run_id=self._run_id, slots=self._setup.shares.slots))
+        findings = self._findings
+        self._ledger.announce(RunStarted(run_id=self._run_id, slots=self._setup.shares.slots))
         entries = await self._entered(source)
         if isinstance(source, Sequence) and not source:
-            return await self._finish(result_builder.of_nobody(self._account))
+            return await self._finish(result_builder.without_candidates(findings))
         with self._scope:
             await self._within_budget(entries)
         self._steps.begin("")
         if self._interrupted:
-            self._ending = Ending.INTERRUPTED
-            return await self._finish(result_builder.interrupted(self._account, self._interrupted))
-        return await self._finish(result_builder.judged(self._account))
+            return await self._finish(result_builder.interrupted(findings, self._interrupted))
+        return await self._finish(result_builder.judged(findings))
 
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
         with anyio.move_on_after(budget_s) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._steps.pulse)
-                await self._go(source)
+                await self._make_steps(source)
                 group.cancel_scope.cancel()
         if scope.cancelled_caught:
-            self._ending = Ending.BUDGET
+            self._over_budget = True
             self._ledger.warn(
                 f"The wall budget of {budget_s:g} s was spent. "
                 f"`codeflash-parallel resume {self._run_id}` goes on with the run."
             )
 
-    async def _go(self, source: Entries) -> None:
+    async def _make_steps(self, source: Entries) -> None:
         """Prepare; then check, race, profile and refine, again while refinements bring candidates."""
-        prepared = await RunPreparation(self._around, self._account, self._cache, self._steps).prepare(source)
-        source = prepared.source
-        async with self._stages(prepared) as stages:
+        resources, findings, policy = self._resources, self._findings, self._policy
+        preparation = RunPreparation(resources, findings, self._cache, self._steps)
+        context, preparer, source = await preparation.prepare(source)
+        async with open_providing(self._providers, context) as providers:
+            check = CheckCoordinator(context, preparer, providers)
+            races = RaceCoordinator(findings, context, check.admission, providers, policy)
             while source:
-                await stages.check(source)
-                if not await stages.race() or self._mode is RaceMode.TIME:
+                while source:
+                    source = await self._check(check, races, source)
+                if not await races.race(resources.baselines) or self._mode is RaceMode.TIME:
                     return
-                await stages.profile()
-                source = await stages.refine()
+                with findings.phase("profile"):
+                    findings.finding = await providers.profile(findings.finding)
+                source = await self._refine(providers)
 
-    @asynccontextmanager
-    async def _stages(self, prepared: PreparedRun) -> AsyncIterator[RunStages]:
-        context = prepared.context
-        async with open_providing(self._providers, context, self._ledger) as providing:
-            yield RunStages(
-                context,
-                self._account,
-                learner=self._around.learner,
-                drafting=prepared.drafting,
-                providing=providing,
-                policy=self._policy,
-            )
+    async def _check(self, check: CheckCoordinator, races: RaceCoordinator, source: Entries) -> Entries:
+        """Check candidates; return repairs of those that fresh inputs reject.
 
-    # --- what is asked for, and the end ----------------------------------------------------------------
+        Fresh inputs are made beside the choice of what is timed and the checks; beside the checks twins, and
+        what calls of watched functions give.
+        """
+        self._steps.begin("")
+        learned = anyio.Event()
+        with self._findings.phase("behavior"):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(check.learn_fresh, source, learned)
+                if self._findings.races:
+                    check.watch_callers(await races.choose())
+                    tasks.start_soon(races.make_twins)
+                tasks.start_soon(check.learn_watched, source, learned)
+                await check.screen(source)
+                repaired = await check.complete(learned)
+                if not self._ledger.newly_passed():
+                    tasks.cancel_scope.cancel()
+        return repaired
+
+    async def _refine(self, providers: ProviderRequests) -> Entries:
+        """Return the candidates that a refiner makes of the leaders."""
+        with self._findings.phase("refine"):
+            return [self._ledger.add(one) for one in await providers.refine(self._findings.finding)]
+
+    # --- request and end of the run --------------------------------------------------------------------
 
     async def _entered(self, source: Source) -> Entries:
         """Enter what is there; what is still being produced is entered as it arrives."""
         there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
-        await anyio.to_thread.run_sync(write_request, self.folder, self._request(there))
+        await anyio.to_thread.run_sync(write_request, self._folder, self._request(there))
         for note in self._notes:
             self._ledger.warn(note)
-        if there is not None:
-            return there
+        return self._arriving(source) if there is None else there
+
+    async def _arriving(self, source: Source) -> AsyncGenerator[CandidateEntry, None]:
+        """Enter submissions as they come, and note the end of the source."""
         if isinstance(source, AsyncIterable):
-            return entering(self._enter, source, self._end_source)
-        return entered(self._enter, source, self._end_source)
+            async for submission in source:
+                yield self._enter(submission)
+        else:
+            for submission in source:
+                yield self._enter(submission)
+        self._cache.put(bool, True, StepKind.SOURCE_END)
+
+    def _enter(self, submission: Submission) -> CandidateEntry:
+        entry = self._ledger.add(submission)
+        self._cache.put(Submission, entry.submission, StepKind.SUBMITTED, self._submitted)
+        self._submitted += 1
+        return entry
 
     def _request(self, there: Sequence[CandidateEntry] | None) -> RunRequest:
         providers = self._providers.completed(self._settings)
@@ -181,8 +199,8 @@ class Run:
             version=__version__,
             repository=str(self._setup.repository.root),
             project=str(self._setup.repository.project),
-            mode=self._mode.value,
-            seed=self._account.seed,
+            mode=self._mode,
+            seed=self._findings.seed,
             settings=settings_document(self._settings),
             submissions=tuple(entry.submission for entry in there or ()),
             is_complete=there is not None,
@@ -190,31 +208,19 @@ class Run:
             refiner=command_of(providers.refiner),
         )
 
-    def _enter(self, submission: Submission) -> CandidateEntry:
-        """Enter a candidate that came after the start."""
-        entry = self._ledger.add(submission)
-        self._cache.put(Submission, entry.submission, StepKind.SUBMITTED, self._submitted)
-        self._submitted += 1
-        return entry
-
-    def _end_source(self) -> None:
-        self._cache.put(bool, True, StepKind.SOURCE_END)
-
     async def _finish(self, result: RunResult) -> RunResult:
         candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]
-        if self._ending is Ending.FINISHED and any(map(_is_unjudged, result.candidates)):
-            self._ending = Ending.UNJUDGED
-        end = RunEnd(ending=self._ending, code=self._interrupted)
+        # Where the machinery failed a candidate, it is worth a try to resume the run.
+        is_unjudged = any(
+            one.status is CandidateStatus.INFRA or one.code is Code.RACE_NOT_HELD for one in result.candidates
+        )
+        is_open = self._interrupted or self._over_budget or is_unjudged
+        end = RunEnd(ending=Ending.OPEN if is_open else Ending.FINISHED, code=self._interrupted)
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(partial(save_run, self.folder, result, candidates))
-            await anyio.to_thread.run_sync(write_end, self.folder, end)
-        self._announce(RunFinished(run_id=self._run_id, result=result))
+            await anyio.to_thread.run_sync(partial(save_run, self._folder, result, candidates))
+            await anyio.to_thread.run_sync(write_end, self._folder, end)
+        self._ledger.announce(RunFinished(run_id=self._run_id, result=result))
         return result
-
-
-def _is_unjudged(result: CandidateResult) -> bool:
-    """Say whether the machinery failed a candidate: to resume the run is worth a try."""
-    return result.status is CandidateStatus.INFRA or result.code is Code.RACE_NOT_HELD
 
 
 def new_run_id() -> str:

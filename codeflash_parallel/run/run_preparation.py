@@ -2,112 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from functools import partial
 from itertools import count
 
 import anyio
 
 from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.candidates.functions import Target
-from codeflash_parallel.check.check_plan import CheckPlan
-from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.intake.candidate_sources import Entries, peek
-from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
-from codeflash_parallel.run.intake.target_names import must_have_named
-from codeflash_parallel.run.results.run_findings import RunFindings
-from codeflash_parallel.run.setup.baseline_manager import BaselineRequest
-from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.step_cache import StepCache, StepKind
-from codeflash_parallel.warm.server_fleet import Fleet
-from codeflash_parallel.workspace.git.git_client import load_reader
-from codeflash_parallel.workspace.slot_pool import SlotPool
+from codeflash_parallel.check.candidate_changes import Changes
+from codeflash_parallel.result.candidate_model import Candidate, CandidateId, Unappliable
+from codeflash_parallel.result.codec import to_plain
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.run_context import RunContext, RunFindings
+from codeflash_parallel.run.run_targets import must_have_named, targets_of
+from codeflash_parallel.run.setup.evaluator_resources import BaselineRequest, EvaluatorResources
+from codeflash_parallel.run.setup.evaluator_setup import Setup
+from codeflash_parallel.run.step_cache import StepCache, StepKind
+from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
+#: Candidates of a run: all of them, or a generator that is still producing.
+Entries = Sequence[CandidateEntry] | AsyncGenerator[CandidateEntry, None]
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedRun:
-    """A run whose baseline is known.
-
-    Attributes:
-        drafting: makes candidates of submissions.
-        source: the candidates, with those that were taken to find the targets put back.
-    """
-
-    context: RunContext
-    drafting: CandidatePreparer
-    source: Entries
+_Made = Candidate | Unappliable
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ground:
-    """What a run stands on.
+class CandidatePreparer:
+    """Makes candidates of one run's submissions.
+
+    Args:
+        cache: holds what submissions have become; a ref may name something else by now.
 
     Attributes:
-        source: with what was taken from it to find the targets put back.
+        changes: analysis of the candidates that are made here.
     """
 
-    snapshot: Snapshot
-    pool: SlotPool
-    targets: tuple[Target, ...]
-    source: Entries
+    def __init__(self, setup: Setup, snapshot: Snapshot, targets: Sequence[Target], cache: StepCache) -> None:
+        self._setup, self._snapshot, self._targets, self._cache = setup, snapshot, targets, cache
+        self._made: dict[CandidateId, _Made] = {}
+        self.changes = Changes(targets, partial(setup.mirror.read, snapshot))
+
+    async def prepare_all(self, entries: Iterable[CandidateEntry]) -> list[Candidate]:
+        """Return the candidates of those submissions that are some. Cancelling keeps what is made.
+
+        Raises:
+            EnvironmentFault: the mirror or its disk.
+        """
+        made = [await self.candidate(entry) for entry in entries]
+        return [one for one in made if isinstance(one, Candidate)]
+
+    async def candidate(self, entry: CandidateEntry) -> Candidate | Unappliable:
+        """Return the candidate of a submission, or why it cannot be one.
+
+        Raises:
+            EnvironmentFault: the mirror or its disk.
+        """
+        if entry.id not in self._made:
+            self._made[entry.id] = await self._make(entry)
+        return self._made[entry.id]
+
+    async def _make(self, entry: CandidateEntry) -> Candidate | Unappliable:
+        setup, submission = self._setup, entry.submission
+        key = to_plain(submission)
+        made: Candidate | Unappliable | None = self._cache.get(_Made, StepKind.PREPARED, key)
+        if made is None:
+            made = await materialise(
+                setup.mirror, self._snapshot, submission, self._targets, interpreter=setup.interpreter
+            )
+            self._cache.put(_Made, made, StepKind.PREPARED, key)
+        if isinstance(made, Candidate):
+            self.changes.look_at(made)
+        return made
 
 
 class RunPreparation:
     """Prepares one run.
 
     Args:
-        account: of the run.
         cache: of the run; it gets its ground here.
     """
 
     def __init__(
-        self, around: EvaluatorResources, account: RunFindings, cache: StepCache, steps: StepReporter
+        self, resources: EvaluatorResources, account: RunFindings, cache: StepCache, steps: StepReporter
     ) -> None:
-        self._around, self._setup, self._settings = around, around.setup, around.setup.settings
+        self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
         self._account, self._ledger, self._cache, self._steps = account, account.ledger, cache, steps
 
-    async def prepare(self, source: Entries) -> PreparedRun:
-        """Freeze the tree, make the slots, and find out what the baseline does.
+    async def prepare(self, source: Entries) -> tuple[RunContext, CandidatePreparer, Entries]:
+        """Freeze the tree, make the slots, and run the baseline.
+
+        Returns:
+            The context, what makes candidates of submissions, and the source with what was taken from it to
+            find the targets put back.
 
         Raises:
             UsageError, EnvironmentFault: there can be no run.
         """
-        with self._account.phase("snapshot"):
-            ground = await self._grounded(source)
-        with self._account.phase("baseline"):
-            guest = self._setup.guest(ground.targets, ground.snapshot, self._account.seed)
-            drafting = self._drafting(guest, ground)
-            self._account.context = context = await self._known(guest, ground, drafting)
-        return PreparedRun(context=context, drafting=drafting, source=ground.source)
-
-    async def _grounded(self, source: Entries) -> _Ground:
-        """Freeze the tree, find the targets and make the slots."""
-        quiet = self._setup.quiet
-        if self._around.pinned is None:  # else it was looked at when the snapshot was taken
-            await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._load)
-            async with quiet.shared():
-                snapshot = await self._snapshot()
-            # In no block: the first candidate may be long in coming, and races of others would wait for it.
-            seen, source = await self._seen(source)
-            async with quiet.shared():
-                targets = await self._targets(seen, snapshot)
-                pool = await self._around.pool(snapshot, self._slots_name())
-        for warning in pool.warnings:
-            self._ledger.warn(warning)
-        return _Ground(snapshot=snapshot, pool=pool, targets=targets, source=source)
+        account, setup, quiet = self._account, self._setup, self._setup.quiet
+        with account.phase("snapshot"):
+            if self._resources.pinned is None:  # else that was done when the snapshot was taken
+                await anyio.to_thread.run_sync(must_have_named, setup.repository, self._settings)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._resources.preload)
+                async with quiet.shared():
+                    snapshot = await self._snapshot()
+                # In no block: the first candidate may be long in coming, and races of others would wait.
+                named = self._settings.functions
+                seen, source = ((), source) if named else await peek(source)
+                async with quiet.shared():
+                    submissions = [entry.submission for entry in seen]
+                    targets = await targets_of(setup.mirror, snapshot, named, submissions)
+                    pool = await self._resources.pool(snapshot, self._slots_name())
+            self._warn(pool.warnings)
+        with account.phase("baseline"):
+            guest = setup.guest(targets, snapshot, account.seed)
+            if self._cache.set_ground(self._resources.baselines.ground(guest, snapshot)):
+                self._warn(
+                    ["Interpreter, packages, environment or our version have changed: all are judged again."]
+                )
+            preparer = CandidatePreparer(setup, snapshot, targets, self._cache)
+            there = known(source, self._settings.max_candidates)
+            demand = BaselineRequest(
+                guest=guest,
+                snapshot=snapshot,
+                pool=pool,
+                candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,
+                steps=self._steps,
+            )
+            async with quiet.shared(), anyio.create_task_group() as group:
+                group.start_soon(preparer.prepare_all, there)
+                plan, fleet = await self._resources.baselines.baseline(demand)
+                group.cancel_scope.cancel()
+            self._warn(plan.baseline.warnings)
+            account.context = RunContext(
+                run_id=account.run_id,
+                seed=account.seed,
+                races=account.races,
+                setup=setup,
+                ledger=self._ledger,
+                cache=self._cache,
+                steps=self._steps,
+                snapshot=snapshot,
+                pool=pool,
+                targets=targets,
+                plan=plan,
+                fleet=fleet,
+                changes=preparer.changes,
+            )
+        return account.context, preparer, source
 
     async def _snapshot(self) -> Snapshot:
         """Freeze the user's tree, unless the run has a snapshot."""
         known: Snapshot | None = self._cache.get(Snapshot, StepKind.SNAPSHOT)
         if known is not None:
-            return await self._around.same_snapshot(known, self._ledger.warn)
-        snapshot = await self._around.snapshot()
+            return await self._resources.same_snapshot(known, self._ledger.warn)
+        snapshot = await self._resources.snapshot()
         self._cache.put(Snapshot, snapshot, StepKind.SNAPSHOT)
         return snapshot
 
@@ -116,78 +167,28 @@ class RunPreparation:
         names = (f"{self._account.run_id}.{number}" if number else self._account.run_id for number in count())
         return next(name for name in names if not (self._setup.home / "slots" / name).exists())
 
-    async def _load(self) -> None:
-        """Make ready what the first check needs."""
-        async with self._setup.quiet.shared(), anyio.create_task_group() as group:
-            group.start_soon(self._around.compile_guest)
-            group.start_soon(anyio.to_thread.run_sync, load_reader)
-
-    async def _seen(self, source: Entries) -> tuple[Sequence[CandidateEntry], Entries]:
-        """Return what the targets are found by, and the source with whatever was taken from it put back."""
-        return ((), source) if self._settings.functions else await peek(source)
-
-    async def _targets(self, seen: Sequence[CandidateEntry], snapshot: Snapshot) -> tuple[Target, ...]:
-        mirror = self._setup.mirror
-        if self._settings.functions:
-            return named_targets(mirror, snapshot, self._settings.functions)
-        return await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
-
-    def _drafting(self, guest: RunnerConfig, ground: _Ground) -> CandidatePreparer:
-        standing = self._around.learner.ground(guest, ground.snapshot)
-        if self._cache.set_ground(standing):
-            self._ledger.warn(
-                "Interpreter, packages, environment or our version have changed: all are judged again."
-            )
-        setup = self._setup
-        return CandidatePreparer(
-            setup.mirror, ground.snapshot, ground.targets, setup.interpreter, self._cache
-        )
-
-    async def _known(self, guest: RunnerConfig, ground: _Ground, drafting: CandidatePreparer) -> RunContext:
-        """Return what the run knows once the baseline is known."""
-        async with self._setup.quiet.shared():
-            plan, fleet = await self._baseline(guest, ground, drafting)
-        for warning in plan.baseline.warnings:
+    def _warn(self, warnings: Iterable[str]) -> None:
+        for warning in warnings:
             self._ledger.warn(warning)
-        return self._context(ground, plan, fleet)
 
-    async def _baseline(
-        self, guest: RunnerConfig, ground: _Ground, drafting: CandidatePreparer
-    ) -> tuple[CheckPlan, Fleet]:
-        """Find out what the baseline does, and make candidates of what is there meanwhile."""
-        source, limit = ground.source, self._settings.max_candidates or None
-        there = source[:limit] if isinstance(source, Sequence) else ()
-        demand = BaselineRequest(
-            guest=guest,
-            snapshot=ground.snapshot,
-            pool=ground.pool,
-            candidates=len(there) if isinstance(source, Sequence) else self._setup.shares.slots,
-            steps=self._steps,
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(drafting.ahead, there)
-            found = await self._around.learner.baseline(demand)
-            group.cancel_scope.cancel()
-        return found
 
-    def _context(self, ground: _Ground, plan: CheckPlan, fleet: Fleet) -> RunContext:
-        setup = self._setup
-        return RunContext(
-            run_id=self._account.run_id,
-            run_dir=self._account.folder,
-            settings=self._settings,
-            runner=setup.launcher,
-            mirror=setup.mirror,
-            snapshot=ground.snapshot,
-            pool=ground.pool,
-            interpreter=setup.interpreter,
-            targets=ground.targets,
-            plan=plan,
-            fleet=fleet,
-            free_bytes=setup.shares.free_bytes,
-            cores=setup.shares.cores,
-            seed=self._account.seed,
-            cache=self._cache,
-            quiet=setup.quiet,
-            steps=self._steps,
-        )
+def known(source: Entries, limit: int) -> Sequence[CandidateEntry]:
+    """Return the candidates that are there already, at most `limit` of them; 0: all."""
+    return source[: limit or None] if isinstance(source, Sequence) else ()
+
+
+async def peek(source: Entries) -> tuple[Sequence[CandidateEntry], Entries]:
+    """Return what is there (the first, of a generator) and the source with that put back."""
+    if isinstance(source, Sequence):
+        return source, source
+    taken = await anext(source, None)
+    first = [] if taken is None else [taken]
+
+    async def chained() -> AsyncGenerator[CandidateEntry, None]:
+        async with aclosing(source):
+            for entry in first:
+                yield entry
+            async for entry in source:
+                yield entry
+
+    return first, chained()

@@ -124,6 +124,27 @@ def cache_faults(cache: Path) -> Iterator[None]:
         raise _fault(full, denied, words, cache) from error
 
 
+@contextlib.contextmanager
+def disk_faults(cache: Path) -> Iterator[None]:
+    """Turn errors of a full disk, alone or in groups, into one clear line; all others pass.
+
+    Raises:
+        EnvironmentFault: `DISK_FULL`.
+    """
+    try:
+        yield
+    except (OSError, BaseExceptionGroup) as error:
+        if not _is_of_full_disk(error):
+            raise
+        raise _fault(True, False, "", cache) from error
+
+
+def _is_of_full_disk(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_of_full_disk, error.exceptions))
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
 def _is_full(cache: Path) -> bool:
     """Say whether the disk of the cache is full; a checkout that fails does not say why."""
     try:

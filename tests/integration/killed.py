@@ -21,7 +21,7 @@ from projects import FAST_TOTAL, WRONG_TOTAL
 from codeflash_parallel import Answer, Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.repair.provider_protocol import RefinementRequest, RepairRequest
 from codeflash_parallel.result.candidate_model import CandidateId
-from codeflash_parallel.run.store import run_state, step_cache
+from codeflash_parallel.run import run_state, step_cache
 
 #: Of all these runs; in new processes, because servers would only cost time here.
 SETTINGS = {

@@ -11,7 +11,7 @@ from codeflash_parallel.race.plan import NULL, RacePlan
 from codeflash_parallel.race.race_result import Raced
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import InterimState, look
-from codeflash_parallel.run.state.ledger import CandidateEntry
+from codeflash_parallel.run.ledger import CandidateEntry
 
 
 def simulated(truth: Mapping[str, float]) -> Callable[..., Awaitable[Raced]]:

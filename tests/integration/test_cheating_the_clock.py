@@ -40,7 +40,7 @@ from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.race.workload.cost_groups import cost_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.race_phase.twin_calls import twinned
+from codeflash_parallel.run.race_phase.workload_choice import twinned
 from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.slow]

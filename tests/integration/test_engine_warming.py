@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +13,8 @@ from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Sett
 from codeflash_parallel.baseline import input_derivation, preflight
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.result.candidate_model import CandidateId, Unappliable
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.run.intake import candidate_preparation
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.state.ledger import Ledger
-from codeflash_parallel.run.store.step_cache import StepCache
 from codeflash_parallel.warm import server_fleet
 
 pytestmark = pytest.mark.engine
@@ -169,27 +163,3 @@ async def test_servers_that_were_started_for_other_files_are_started_again(tmp_p
     assert any("all tests are run" in warning for warning in result.warnings)
     assert {c.served for c in result.candidates} == {"collected"}
     assert processes_of(tmp_path / "cache") == []
-
-
-@pytest.mark.anyio
-async def test_a_draft_that_was_made_ahead_is_not_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-
-    async def materialise(
-        _mirror: object, _snapshot: object, submission: Submission, _targets: Sequence[object], **_: object
-    ) -> Unappliable:
-        made.append(submission.id)
-        return Unappliable(code=Code.DOES_NOT_APPLY.value, reason="")
-
-    monkeypatch.setattr(candidate_preparation, "materialise", materialise)
-    tell: Callable[[object], None] = lambda _event: None  # noqa: E731
-    ledger = Ledger("run", tell)
-    entries = [ledger.add(candidate("a", RIGHT)), ledger.add(candidate("b", WRONG))]
-    nothing: Any = SimpleNamespace(read=repr)
-    line = CandidatePreparer(nothing, nothing, (), nothing, StepCache(tmp_path))
-    await line.ahead(entries[:1])
-    for entry in entries:
-        await line.candidate(entry)
-    assert made == ["a", "b"]

@@ -29,7 +29,7 @@ from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import CandidateMoved, Event, RunFinished, RunStarted, Stage
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
-from codeflash_parallel.run.store.run_state import read_state
+from codeflash_parallel.run.run_state import read_state
 
 pytestmark = pytest.mark.engine
 

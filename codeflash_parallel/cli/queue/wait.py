@@ -104,7 +104,7 @@ def _report_job(job: Job, output: Output, *, verbose: bool = False, timings: boo
 
 
 def _run_result(document: dict[str, Any]) -> RunResult:
-    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.run.run_folder import stored_result
 
     return stored_result(document)
 

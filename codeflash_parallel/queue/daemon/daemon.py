@@ -24,8 +24,7 @@ from codeflash_parallel.queue.jobs import now
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck, understood
 from codeflash_parallel.queue.store.store import Store
-from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.run.state.fault_conversion import first_of
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError, first_of
 from codeflash_parallel.workspace.cleanup import recover
 
 #: The lock that says which process is the daemon of a folder; it holds that process's id.

@@ -24,8 +24,7 @@ from codeflash_parallel.queue.daemon_protocol import (
     read_request,
 )
 from codeflash_parallel.queue.errors import QueueDamaged
-from codeflash_parallel.result.errors import CodeflashParallelError, InternalError
-from codeflash_parallel.run.state.fault_conversion import first_of
+from codeflash_parallel.result.errors import CodeflashParallelError, InternalError, first_of
 
 #: pid, user, group
 _CREDENTIALS = struct.Struct("iII")

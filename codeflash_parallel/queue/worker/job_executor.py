@@ -21,8 +21,8 @@ from codeflash_parallel.queue.snapshot_store import mirror_of
 from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStarted
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.providers.providers import Providers
-from codeflash_parallel.run.state.race_mode import RaceMode
+from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.run_state import RaceMode
 
 _MODES: Final = {
     JobKind.EVALUATE: RaceMode.RACE,

@@ -1,6 +1,6 @@
 """The check step of a run: slots, screening, watched functions, fresh inputs, admission to the race.
 
 Offers: `check_coordinator.CheckCoordinator`, `candidate_examiner.CandidateExaminer`,
-`race_admission.RaceAdmission`.
-Imports: run.setup, run.intake, run.state, run.store, baseline, check, race, warm and the rooms below.
+`check_coordinator.RaceAdmission`.
+Imports: run.setup, modules of run, baseline, check, race, warm and the rooms below.
 """

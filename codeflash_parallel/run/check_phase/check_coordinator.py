@@ -1,225 +1,187 @@
-"""The behavioral phase: candidates stream in, slots judge them, repairs come back through the same stream.
+"""The check phase: candidates stream in, slots check them, repairs come back through the same stream.
 
-Nothing waits for a batch. The phase is over when its source is exhausted and nothing is in line, in a slot
-or with a repairer.
+A screening is over when its source is exhausted and no candidate waits, is in a slot or with a repairer.
+Screening runs the tests that can notice a change of the targets, in forks of warm servers. Candidates that
+pass make calls with fresh inputs; one that changes more than the bodies of the targets has to pass all other
+tests, too, before it is called equivalent or races. No candidate is announced that has not passed all tests
+and captured calls in new processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from time import monotonic_ns
-from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream
 
+from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.checker import confirm, rest
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.session.runner_session import RunnerConfig, hashed
+from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.result.candidate_model import (
     Candidate,
-    Submission,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
     Unappliable,
+    digest_of,
 )
+from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.events import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
-from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
-from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
-from codeflash_parallel.run.check_phase.screening_check import EvidenceWanted, ScreeningCheck
-from codeflash_parallel.run.check_phase.target_callers import Callers
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.intake.candidate_sources import Entries
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.run_folder import save_diff
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.result.runtime_protocols import Workspace
+from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer, Examination
+from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
+from codeflash_parallel.run.check_phase.screening_check import ScreeningCheck
+from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.provider_requests import ProviderRequests
+from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.run_folder import save_diff
+from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries, known
+from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.workspace.slot_pool import Slot
 
-#: Where a candidate is that was not judged yet.
-_NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
+#: Stages of a candidate that was not checked yet.
+_UNCHECKED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
 
-#: So many submissions are taken from a source ahead of those that are judged: it may be endless.
+#: So many submissions are taken from a source ahead of those that are checked: it may be endless.
 AHEAD = 100
 
 
-class Repairs(EvidenceWanted, Protocol):
-    """Asks for repairs of a rejected candidate, within the budget."""
-
-    async def repair(self, entry: CandidateEntry, /) -> Iterable[Submission]:
-        """Return the repaired candidates; none when there is no budget, no idea or no evidence."""
-        ...
-
-
 class CheckCoordinator:
-    """Judges candidates in slots. One instance serves all rounds of a run, so that it knows what it saw."""
+    """Checks candidates. One instance serves all rounds of a run, so that duplicates are found.
 
-    def __init__(
-        self,
-        context: RunContext,
-        ledger: Ledger,
-        drafting: CandidatePreparer,
-        judging: CandidateExaminer,
-        admission: RaceAdmission,
-        repairs: Repairs,
-    ) -> None:
-        self._context = context
-        self._ledger = ledger
-        self._drafting = drafting
-        self._judging = judging
-        self._admission = admission
-        self._cache = context.cache
-        self._repairs = repairs
-        self._screening = ScreeningCheck(context, ledger, drafting.changes, repairs)
+    Attributes:
+        admission: checks with all tests in new processes, also of the leaders of a race.
+    """
+
+    def __init__(self, context: RunContext, preparer: CandidatePreparer, providers: ProviderRequests) -> None:
+        self._context, self._ledger, self._cache = context, context.ledger, context.cache
+        self._preparer, self._providers = preparer, providers
+        self._examiner = CandidateExaminer(context)
+        self.admission = RaceAdmission(context, self._examiner)
+        self._screening = ScreeningCheck(context, providers)
+        self._fresh = FreshInputs(context=context)
+        self._compared: set[CandidateId] = set()
+        self._preparing = anyio.Lock()
+        self._ahead = anyio.Semaphore(AHEAD)
         self._enough = anyio.CancelScope()
-        self._open = 0
-        self._closed = anyio.Event()
         self._admitted = 0
 
-    def watch(self, callers: Callers | None) -> None:
-        """Compare from now on what the functions give whose calls are timed in the place of the targets'."""
-        self._screening.watched.callers = callers.ground if callers else None
+    # --- ahead of the checks ---------------------------------------------------------------------------
 
-    async def learn_ahead(self, entries: Sequence[CandidateEntry]) -> None:
-        """Learn what calls of watched functions give before candidates that change these need it."""
-        for entry in entries:
-            if entry.result is None and isinstance(made := await self._drafting.candidate(entry), Candidate):
-                await self._screening.watched.learn(made)
+    async def learn_fresh(self, source: Entries, learned: anyio.Event) -> None:
+        """Make fresh inputs for candidates that are there; for others that is done once all have come."""
+        there = known(source, self._context.settings.max_candidates)
+        await self._fresh.learn(await self._preparer.prepare_all(there))
+        learned.set()
 
-    async def run(self, source: Entries) -> None:
-        """Judge everything that the source gives, and what comes of it. Cancelling kills what runs."""
-        endless = float("inf")
-        self._submitted, submitted = anyio.create_memory_object_stream[CandidateEntry](endless)
-        self._prepared, line = anyio.create_memory_object_stream[CandidateEntry](endless)
-        self._open = 1
-        with self._submitted, self._prepared, anyio.CancelScope() as self._enough:
+    def watch_callers(self, callers: WatchedBaseline | None) -> None:
+        """Compare from now on the calls of functions that are timed in the place of the targets."""
+        self._screening.watched.callers = callers
+
+    async def learn_watched(self, source: Entries, learned: anyio.Event) -> None:
+        """Learn what calls of watched functions give, after the fresh inputs, before a candidate needs it."""
+        await learned.wait()
+        async with self._context.quiet.shared():
+            there = known(source, self._context.settings.max_candidates)
+            for candidate in await self._preparer.prepare_all([e for e in there if e.result is None]):
+                await self._screening.watched.learn(candidate)
+
+    # --- screening -------------------------------------------------------------------------------------
+
+    async def screen(self, source: Entries) -> None:
+        """Screen everything that the source gives, and its repairs. Cancelling kills what runs."""
+        with anyio.CancelScope() as self._enough:
             async with anyio.create_task_group() as group:
-                self._group: TaskGroup = group
-                group.start_soon(self._prepare_in_turn, submitted)
-                for _ in range(self._context.pool.size):
-                    group.start_soon(self._work, line.clone())
-                line.close()
-                await self._feed(source)
-                self._close_one()
+                if isinstance(source, Sequence):
+                    for entry in source:
+                        await self._admit(entry, group)
+                else:
+                    async with aclosing(source):
+                        async for entry in source:
+                            await self._admit(entry, group)
         if self._enough.cancel_called:
-            self._cancel_the_rest()
+            wanted = self._context.settings.stop_after
+            for entry in self._ledger:
+                if entry.stage in _UNCHECKED:
+                    self._cancel(entry, f"No more than {wanted} right candidates were wanted.")
 
-    def _cancel_the_rest(self) -> None:
-        wanted = self._context.settings.stop_after
-        reason = f"No more than {wanted} right candidates were wanted."
-        for entry in self._ledger:
-            if entry.stage in _NOT_JUDGED:
-                self._ledger.finish(entry, CandidateStatus.CANCELLED, Code.CANCELLED, reason)
+    def _cancel(self, entry: CandidateEntry, reason: str) -> None:
+        self._ledger.finish(entry, CandidateStatus.CANCELLED, Code.CANCELLED, reason)
 
-    async def _feed(self, source: Entries) -> None:
-        if isinstance(source, AsyncIterable):
-            async for entry in source:
-                await anyio.lowlevel.checkpoint_if_cancelled()
-                self._admit(entry)
-                await self._for_room()
+    async def _admit(self, entry: CandidateEntry, group: TaskGroup) -> None:
+        await self._ahead.acquire()
+        await self._prepare(entry)
+        group.start_soon(self._screened, entry)
+        await anyio.lowlevel.checkpoint()  # in this order to the slots
+
+    async def _screened(self, entry: CandidateEntry) -> None:
+        try:
+            await self._screen_family(entry)
+        finally:
+            self._ahead.release()
+
+    async def _screen_family(self, entry: CandidateEntry) -> None:
+        """Screen a candidate that was prepared, then its repairs."""
+        if entry.stage is not Stage.QUEUED:
             return
-        for entry in source:
-            self._admit(entry)
-            # A generator may take its time: let the workers at what is there.
-            await anyio.lowlevel.checkpoint()
-            await self._for_room()
+        entry.outcome = outcome = await self._examiner.judge(entry, self._screening, StepKind.SCREEN)
+        if outcome.code is Code.OK:
+            entry.owes_tests = self.admission.owes_tests(entry.staged)
+            self._ledger.move(entry, Step.PASS)
+            await self._stop_if_enough(entry)
+            return
+        is_infra = Trait.INFRA in outcome.code.traits
+        status = CandidateStatus.INFRA if is_infra else CandidateStatus.REJECTED
+        self._ledger.finish(entry, status, outcome.code, outcome.reason)
+        async with anyio.create_task_group() as group:
+            for repaired in await self._repaired(entry):
+                await self._prepare(repaired)
+                group.start_soon(self._screen_family, repaired)
 
-    async def _for_room(self) -> None:
-        """Wait until few enough submissions wait to be judged."""
-        while self._open > AHEAD:
-            await self._closed.wait()
+    async def _repaired(self, entry: CandidateEntry) -> list[CandidateEntry]:
+        """Return what a repairer makes of a candidate that its check rejected."""
+        if entry.result is None or entry.result.status is not CandidateStatus.REJECTED:
+            return []
+        return [self._ledger.add(submission) for submission in await self._providers.repair(entry)]
 
-    def _admit(self, entry: CandidateEntry) -> None:
+    async def _prepare(self, entry: CandidateEntry) -> None:
+        """Make edits of a submission, one after the other: of two equal ones the later is the duplicate."""
         self._admitted += 1
         limit = self._context.settings.max_candidates
         if limit and self._admitted > limit:
-            self._ledger.finish(
-                entry,
-                CandidateStatus.CANCELLED,
-                Code.CANCELLED,
-                f"The run judges {limit} candidates at most.",
-            )
+            self._cancel(entry, f"The run judges {limit} candidates at most.")
             return
-        self._open += 1
-        self._submitted.send_nowait(entry)
-
-    def _close_one(self) -> None:
-        """One thing less to wait for; at none the streams end, and the tasks with them."""
-        self._open -= 1
-        self._closed.set()
-        self._closed = anyio.Event()
-        if self._open == 0:
-            self._submitted.close()
-            self._prepared.close()
-
-    async def _prepare_in_turn(self, line: MemoryObjectReceiveStream[CandidateEntry]) -> None:
-        """Prepare one after the other: of two equal candidates the later one is the duplicate, always."""
-        with line:
-            async for entry in line:
-                await self._prepare(entry)
-                # Work in threads outlasts a cancellation; the workers are gone then, and take nothing.
-                await anyio.lowlevel.checkpoint_if_cancelled()
-                if entry.stage is Stage.QUEUED:
-                    self._prepared.send_nowait(entry)
-                else:
-                    self._close_one()
-
-    async def _work(self, line: MemoryObjectReceiveStream[CandidateEntry]) -> None:
-        with line:
-            async for entry in line:
-                await self._check(entry)
-                if self._wants_repair(entry):
-                    self._group.start_soon(self._repair, entry)
-                else:
-                    self._close_one()
-
-    def _wants_repair(self, entry: CandidateEntry) -> bool:
-        return (
-            entry.result is not None
-            and entry.result.status is CandidateStatus.REJECTED
-            and entry.outcome is not None
-        )
-
-    async def repaired(self, entries: Sequence[CandidateEntry]) -> list[CandidateEntry]:
-        """Return what repairers make of candidates that were rejected after their checks."""
-        made: list[CandidateEntry] = []
-
-        async def repair(entry: CandidateEntry) -> None:
-            made.extend([self._ledger.add(submission) for submission in await self._repairs.repair(entry)])
-
-        async with anyio.create_task_group() as group:
-            for entry in filter(self._wants_repair, entries):
-                group.start_soon(repair, entry)
-        return made
-
-    async def _repair(self, entry: CandidateEntry) -> None:
-        answers = await self._repairs.repair(entry)
-        await anyio.lowlevel.checkpoint_if_cancelled()
-        for submission in answers:
-            self._admit(self._ledger.add(submission))
-        self._close_one()
-
-    async def _prepare(self, entry: CandidateEntry) -> None:
-        self._ledger.move(entry, Step.PREPARE)
-        context = self._context
-        made = await self._drafting.candidate(entry)
-        if isinstance(made, Unappliable):
-            code = Code(made.code)
-            status = (
-                CandidateStatus.REJECTED if code is Code.PATH_NOT_ALLOWED else CandidateStatus.UNAPPLIABLE
-            )
-            self._ledger.finish(entry, status, code, made.reason)
-            return
-        entry.candidate = made
-        entry.flags = self._drafting.changes.flags_of(made)
-        entry.diff_path = str(save_diff(context.run_dir, made)) if made.edits else ""
-        original = self._duplicate_of(made)
+        async with self._preparing:
+            self._ledger.move(entry, Step.PREPARE)
+            made = await self._preparer.candidate(entry)
+            if isinstance(made, Unappliable):
+                code = Code(made.code)
+                is_refused = code is Code.PATH_NOT_ALLOWED
+                status = CandidateStatus.REJECTED if is_refused else CandidateStatus.UNAPPLIABLE
+                self._ledger.finish(entry, status, code, made.reason)
+                return
+            entry.candidate = made
+            entry.flags = self._context.changes.flags_of(made)
+            entry.diff_path = str(save_diff(self._context.run_dir, made)) if made.edits else ""
+            original = self._duplicate_of(made)
         if original:
-            what = "the baseline" if original == "baseline" else original
-            reason = f"It has the same code as {what}."
+            name = "the baseline" if original == "baseline" else original
+            reason = f"It has the same code as {name}."
             self._ledger.finish(
                 entry, CandidateStatus.DUPLICATE, Code.SAME_CODE, reason, duplicate_of=original
             )
             return
         self._ledger.move(entry, Step.ENQUEUE)
-        entry.time.waits(monotonic_ns())
+        entry.time.begin_wait(monotonic_ns())
 
     def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice.
@@ -227,7 +189,7 @@ class CheckCoordinator:
         The first one is in the step cache: answers of providers may come in another order when the run is
         resumed.
         """
-        changes = self._drafting.changes
+        changes = self._context.changes
         if changes.is_none(candidate):
             return "baseline"
         code = changes.print_of(candidate)
@@ -236,40 +198,219 @@ class CheckCoordinator:
             self._cache.put(str, candidate.id, StepKind.FIRST, code)
         return "" if first in {None, candidate.id} else str(first)
 
-    async def _check(self, entry: CandidateEntry) -> None:
-        entry.outcome = await self._judging.judge(
-            entry,
-            self._screening,
-            entry.time,
-            look=StepKind.SCREEN,
-            taken=lambda number: self._ledger.move(entry, Step.STAGE, number),
-            again=lambda: self._ledger.move(entry, Step.RETURN),
-        )
-        self._conclude(entry, entry.outcome)
-        if entry.stage is Stage.PASSED:
-            await self._stop_if_enough(entry)
-
-    def _conclude(self, entry: CandidateEntry, outcome: CheckOutcome) -> None:
-        if outcome.code is Code.OK:
-            self._admission.screened(entry)
-            self._ledger.move(entry, Step.PASS)
-        elif Trait.INFRA in outcome.code.traits:
-            self._ledger.finish(entry, CandidateStatus.INFRA, outcome.code, outcome.reason)
-        else:
-            self._ledger.finish(entry, CandidateStatus.REJECTED, outcome.code, outcome.reason)
-
     async def _stop_if_enough(self, passed: CandidateEntry) -> None:
-        """End the phase once as many are right as were wanted; refinements do not count.
+        """End the screening once as many are right as were wanted; refinements do not count.
 
-        Who still owes tests may fail them when the others are gone: those tests are run first.
+        One that still owes tests may fail them when the others are gone: those tests are run first.
         """
         wanted = self._context.settings.stop_after
         if not wanted or passed.is_refinement:
             return
-        await self._admission.admit([passed])
-        if sum(_counts(entry) for entry in self._ledger) >= wanted:
+        await self.admission.admit(passed)
+        right = [e for e in self._ledger if e.passed and not e.owes_tests and not e.is_refinement]
+        if len(right) >= wanted:
             self._enough.cancel()
 
+    # --- after screening -------------------------------------------------------------------------------
 
-def _counts(entry: CandidateEntry) -> bool:
-    return entry.passed and not entry.owes_tests and not entry.is_refinement
+    async def complete(self, learned: anyio.Event) -> list[CandidateEntry]:
+        """Have candidates that passed screening run the tests that they owe, and calls with fresh inputs.
+
+        Args:
+            learned: set when the fresh inputs are made.
+
+        Returns:
+            The repairs of those that are rejected.
+        """
+        passed = [entry for entry in self._ledger.newly_passed() if entry.id not in self._compared]
+        if not passed:
+            return []
+        await learned.wait()
+        self._compared.update(entry.id for entry in passed)
+        await self._fresh.cover(passed)
+        owing = any(entry.owes_tests for entry in passed)
+        tests = "tests that the first check left out, " if owing else ""
+        self._context.steps.begin(f"{tests}calls with fresh inputs")
+        async with anyio.create_task_group() as group:
+            # The longest first: the shortest fill what is left of the time.
+            for entry in sorted(passed, key=lambda entry: -entry.time.tests_ns):
+                group.start_soon(self._complete, entry)
+        repaired: list[CandidateEntry] = []
+        async with anyio.create_task_group() as group:
+            for entry in passed:
+                group.start_soon(self._repair_into, repaired, entry)
+        return repaired
+
+    async def _complete(self, entry: CandidateEntry) -> None:
+        await self.admission.admit(entry)
+        if self._fresh.known and entry.passed:
+            await self.admission.passes(entry, self._fresh, StepKind.FRESH)
+
+    async def _repair_into(self, repaired: list[CandidateEntry], entry: CandidateEntry) -> None:
+        repaired.extend(await self._repaired(entry))
+
+
+#: How many test ids one message names.
+_NAMED = 5
+#: The hash seed under which the baseline has run all tests; screening has the other one.
+_SEED = HASH_SEEDS[0]
+
+
+_Check = Callable[..., Awaitable[CheckOutcome]]
+
+
+class RaceAdmission:
+    """Checks candidates that have passed screening once more.
+
+    Candidates that owe tests run all of them at once where they are going to race, as leaders have to, and
+    else only those that screening left out.
+    """
+
+    def __init__(self, context: RunContext, examiner: CandidateExaminer) -> None:
+        self._plan, self._context, self._ledger, self._examiner = (
+            context.plan,
+            context,
+            context.ledger,
+            examiner,
+        )
+        self._confirmed: set[str] = set()
+        self._turn = anyio.Lock()
+        self._has_rerun = False
+
+    def owes_tests(self, candidate: Candidate) -> bool:
+        """Return whether a candidate changes more than bodies of targets: any test may notice that."""
+        return (
+            bool(self._plan.rest)
+            and self._context.changes.serving(candidate).point is not ForkPoint.COLLECTED
+        )
+
+    async def admit(self, entry: CandidateEntry) -> None:
+        """Reject a candidate that owes tests and fails one.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        races = self._context.races
+        look = StepKind.CLEAN if races else StepKind.REST
+        if entry.owes_tests and await self.passes(entry, _AllTests(self, confirm if races else rest), look):
+            entry.owes_tests = False
+            if races:
+                self._confirmed.add(entry.id)
+
+    async def passes(self, entry: CandidateEntry, examination: Examination, look: StepKind) -> bool:
+        """Check a candidate that has passed once more; return whether it still does.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        outcome = await self._examiner.judge(entry, examination, look)
+        if outcome.code is Code.OK:
+            entry.outcome = outcome if look is StepKind.FRESH else entry.outcome
+            self._ledger.move(entry, Step.PASS)
+        elif Trait.INFRA in outcome.code.traits:
+            self._ledger.finish(entry, CandidateStatus.INFRA, outcome.code, outcome.reason)
+        else:
+            entry.outcome = outcome
+            self._ledger.finish(entry, CandidateStatus.REJECTED, outcome.code, outcome.reason)
+        return outcome.code is Code.OK
+
+    async def confirm(self, entries: Sequence[CandidateEntry]) -> Mapping[str, Disqualification]:
+        """Check leaders in new processes; return why some of them cannot be announced.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        out: dict[str, Disqualification] = {}
+
+        async def look(entry: CandidateEntry) -> None:
+            why = await self._confirm(entry)
+            if why is not None:
+                out[entry.id] = why
+
+        async with anyio.create_task_group() as group:
+            for entry in entries:
+                if entry.id not in self._confirmed:
+                    group.start_soon(look, entry)
+        return out
+
+    async def _confirm(self, entry: CandidateEntry) -> Disqualification | None:
+        self._ledger.move(entry, Step.CONFIRM)
+        outcome = await self._examiner.judge(entry, _AllTests(self, confirm), StepKind.CLEAN)
+        self._ledger.move(entry, Step.MEASURE)
+        status, code, reason = CandidateStatus.REJECTED, outcome.code, outcome.reason
+        if code is Code.OK:
+            self._confirmed.add(entry.id)
+            return None
+        if Trait.INFRA in code.traits:
+            status = CandidateStatus.INFRA
+        else:
+            entry.outcome = outcome
+            if not self._blamed(outcome):
+                code = Code.DIFFERS_IN_CLEAN_PROCESS
+                reason = f"it was equivalent in its first check and is not in a clean process: {reason}"
+        return Disqualification(status=status, code=code, reason=reason)
+
+    def _blamed(self, outcome: CheckOutcome) -> set[str]:
+        """Return the tests that screening leaves out and that failed or are missing."""
+        return {*outcome.tests.failed_ids, *outcome.tests.missing_ids} & set(self._plan.rest)
+
+    # --- tests that the preflight ran only once --------------------------------------------------------
+
+    async def examine(self, entry: CandidateEntry, slot: Slot, check: _Check) -> CheckOutcome:
+        """Check what is staged; tests that ran only once on the baseline run there again before they count.
+
+        Raises:
+            EnvironmentFault: the unchanged code fails the check of where code comes from, too.
+        """
+        plan, workspace = self._plan, hashed(slot.workspace, _SEED)
+        outcome = await check(plan, workspace, entry.staged, slot)
+        if self._blamed(outcome) or Trait.PROVENANCE in outcome.code.traits:
+            async with self._turn:
+                if not self._has_rerun:
+                    await slot.discard()
+                    self._leave_out(await confirm(self._plan, workspace, self._snapshot(), slot))
+                    await slot.discard()
+                    await slot.stage(entry.staged.edits)
+                    self._has_rerun = True
+        return outcome if self._plan is plan else await check(self._plan, workspace, entry.staged, slot)
+
+    def _snapshot(self) -> Candidate:
+        """Return the unchanged snapshot, as a candidate."""
+        sources = self._plan.sources.items()
+        edits = tuple(Edit(path=path, old_digest=digest_of(text), new=text) for path, text in sources)
+        return Candidate(id=CandidateId("baseline"), origin=CandidateOrigin.PATCH, edits=edits)
+
+    def _leave_out(self, seen: CheckOutcome) -> None:
+        """Leave out the tests that fail on the baseline."""
+        if Trait.PROVENANCE in seen.code.traits:
+            why = f"The unchanged code fails the check of a new process as well: {seen.reason}"
+            raise EnvironmentFault(seen.code.value, why)
+        baseline, flaky = self._plan.baseline, self._blamed(seen)
+        if not flaky:
+            return
+        names = ", ".join(sorted(flaky)[:_NAMED])
+        self._ledger.warn(f"Tests that disagree with themselves on the baseline do not count: {names}.")
+        asked = tuple(test for test in baseline.asked if test not in flaky)
+        expected = {test: baseline.asked_expected[test] for test in asked}
+        self._plan = replace(self._plan, baseline=replace(baseline, asked=asked, asked_expected=expected))
+
+    def ground(self) -> tuple[RunnerConfig, Baseline]:
+        """Return what candidates are compared with."""
+        return self._plan.guest, self._plan.baseline
+
+
+@dataclass(frozen=True, slots=True)
+class _AllTests(Examination):
+    """All tests that were asked for (`check.checker.confirm`), or those left out by screening (`rest`)."""
+
+    admission: RaceAdmission
+    check: _Check
+
+    async def run(self, entry: CandidateEntry, slot: Slot, /) -> CheckOutcome:
+        return await self.admission.examine(entry, slot, self.check)
+
+    def workspace(self, slot: Slot, /) -> Workspace:
+        return hashed(slot.workspace, _SEED)
+
+    def ground(self, _entry: CandidateEntry, _outcome: CheckOutcome, /) -> tuple[RunnerConfig, Baseline]:
+        return self.admission.ground()

@@ -2,7 +2,7 @@
 
 Some rounds, each of two processes: the baseline makes simpler inputs and the call with each, the candidate
 makes the call with the same. The smallest one that differs in the same way is where the next round begins.
-Nothing of it decides anything.
+It decides nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code, Trait
 from codeflash_parallel.result.result_model import FirstDifference
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: An example whose input is no longer than this, in characters, is small enough.
@@ -61,7 +61,7 @@ class CounterexampleShrinker:
     """Looks for smaller examples.
 
     Args:
-        baseline: what candidates are held against.
+        baseline: what candidates are compared with.
     """
 
     def __init__(self, context: RunContext, baseline: Baseline) -> None:
@@ -157,7 +157,7 @@ class CounterexampleShrinker:
         prove = tuple(edit.path for edit in candidate.edits)
         spec = replay_spec(context.guest, baseline.inputs, prove, baseline.anchors, texts, (out, numbers))
         async with without(slot, baseline.aside):
-            session = await run_guest(context.guest, slot.workspace, spec, context.limits)
+            session = await run_guest(context.guest, slot.workspace, spec, context.plan.limits)
         return session.report
 
 

@@ -1,6 +1,6 @@
 """Fresh inputs of a field: made while candidates are checked, for those that pass, and for the race.
 
-The check compares inputs that nobody's code was asked for. These are made of the constants of what the
+The check compares calls with inputs that no test uses. These are made of the constants of what the
 candidates change: one that treats a size of 50 or the text "de" in its own way has said so. The baseline's
 outcomes are computed once for the whole field; each candidate then makes the calls in a process of its own.
 """
@@ -11,18 +11,18 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.baseline.baseline_store import load, one_learner, save
+from codeflash_parallel.baseline.baseline_store import load_or_learn
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer
 from codeflash_parallel.baseline.preflight import later_limits
 from codeflash_parallel.candidates.code_changes import Constant, constants_of
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import replays_alone
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
@@ -30,36 +30,33 @@ from codeflash_parallel.check.comparison.call_comparison import ENOUGH
 from codeflash_parallel.check.session.runner_session import DerivationRequest, RunnerConfig
 from codeflash_parallel.config.settings import ComparisonMode, InputDepth
 from codeflash_parallel.result.candidate_model import Candidate, name_of
-from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.result.runtime_protocols import Workspace
+from codeflash_parallel.result.outcome_codes import Level
+from codeflash_parallel.run.check_phase.candidate_examiner import Examination, combined
 from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker
-from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Constants of one candidate that are tried.
 _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
-#: candidate takes two or three times as long, with the looks at what comes of them.
+#: candidate takes two or three times as long, with the comparison of results.
 _INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.13
 #: The same with `--depth full`, raced or not.
 _FULL, _FULL_S = 4_000, 1.0
 
 
 @dataclass(kw_only=True, slots=True)
-class FreshInputs:
-    """Makes and compares fresh inputs for the fields of one run (`judging.Examination`).
+class FreshInputs(Examination):
+    """Makes and compares fresh inputs for the fields of one run.
 
     Attributes:
-        races: whether candidates are raced: they get more inputs.
         known: what the baseline does with those of the last field; `None`: there are none.
         candidates: of the last field.
         judge: the user's, for these; `None`: there is none.
     """
 
     context: RunContext
-    changes: Changes
-    races: bool
     known: Baseline | None = None
     candidates: Sequence[Candidate] = ()
     judge: AcceptFunction | None = None
@@ -82,30 +79,30 @@ class FreshInputs:
         wanted = DerivationRequest(check_s=max(_CHECK_S, whole.replay_cpu_ns / 1e9), constants=constants)
         if self.context.settings.depth == InputDepth.FULL:
             wanted = replace(wanted, inside=_FULL, check_s=_FULL_S)
-        elif self.races:
+        elif self.context.races:
             wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
         name = name_of([sorted(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
-        async with one_learner(folder):
-            known = await anyio.to_thread.run_sync(load, folder)
-            if known is None:
-                await anyio.to_thread.run_sync(_put_inputs, folder, Path(whole.inputs))
-                async with self.context.quiet.shared(), self.context.pool.acquire() as slot:
-                    known = await self._learned(folder, wanted, slot)
-                await anyio.to_thread.run_sync(save, folder, known)
+        known = await load_or_learn(folder, partial(self._learned, folder, wanted))
         self.known = known if known.derived else None
 
     def _constants(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
         """Return the constants of all candidates, taken in turns, and those of the targets."""
-        found = [self.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
+        found = [self.context.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
         theirs = (c for c in chain.from_iterable(zip_longest(*found)) if c is not None)
         guest, sources = self.context.guest, self.context.plan.sources
         names = {path: [t.qualname for t in guest.targets if t.path == path] for path in sources}
         own = (c for path, text in sources.items() for c in constants_of(text, names[path]))
         return tuple(dict.fromkeys((*theirs, *own)))
 
-    async def _learned(self, folder: Path, wanted: DerivationRequest, slot: Slot) -> Baseline:
+    async def _learned(self, folder: Path, wanted: DerivationRequest) -> Baseline:
         """Make inputs and the baseline's calls with them; of the captured calls one of each target."""
+        context, whole = self.context, self.context.baseline
+        await anyio.to_thread.run_sync(_put_inputs, folder, Path(whole.inputs))
+        async with context.quiet.shared(), context.pool.acquire() as slot:
+            return await self._learned_in(slot, folder, wanted)
+
+    async def _learned_in(self, slot: Slot, folder: Path, wanted: DerivationRequest) -> Baseline:
         context, whole = self.context, self.context.baseline
         aside = () if set(whole.anchors) <= set(whole.sheltered) else whole.aside
         making = BaselineReplayer(
@@ -148,9 +145,9 @@ class FreshInputs:
         context, before = self.context, entry.outcome
         assert self.known is not None
         assert before is not None
-        loosens = self.changes.loosens(entry.staged)
+        loosens = self.context.changes.loosens(entry.staged)
         rules = replace(context.plan.rules, unkept=context.fleet.unkept, loosens=loosens)
-        by_edits = self.changes.known_serving(entry.staged)
+        by_edits = self.context.changes.known_serving(entry.staged)
         plan = replace(context.plan, baseline=self.known, rules=rules, by_edits=by_edits, judge=self.judge)
         servers = context.fleet.of(slot)
         got = await replays_alone(plan, slot.workspace, entry.staged, slot, servers)
@@ -158,12 +155,8 @@ class FreshInputs:
             before, await CounterexampleShrinker(context, self.known).smaller(got, entry.staged, slot)
         )
 
-    def workspace(self, slot: Slot, /) -> Workspace:
-        """Return the slot as it is."""
-        return slot.workspace
-
     def ground(self, _entry: CandidateEntry, _outcome: CheckOutcome, /) -> tuple[RunnerConfig, Baseline]:
-        """Return what candidates are held against."""
+        """Return what candidates are compared with."""
         return self.context.guest, self.known or self.context.baseline
 
 
@@ -186,12 +179,4 @@ def with_fresh(before: CheckOutcome, got: CheckOutcome) -> CheckOutcome:
     level = before.values.level
     if level is Level.CAPTURED and sums["derived"] >= ENOUGH:
         level = Level.DERIVED
-    return replace(
-        before if got.code is Code.OK else replace(got, tests=before.tests, tests_ns=before.tests_ns),
-        values=replace(before.values, **sums, dropped=dropped, level=level),
-        outside=before.outside or got.outside,
-        hints=tuple(dict.fromkeys((*before.hints, *got.hints))),
-        timings_ms=dict(Counter(before.timings_ms) + Counter(got.timings_ms)),
-        gate_ns=before.gate_ns + got.gate_ns,
-        isolation_ns=before.isolation_ns + got.isolation_ns,
-    )
+    return combined(before, got, replace(before.values, **sums, dropped=dropped, level=level))

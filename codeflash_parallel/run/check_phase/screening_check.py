@@ -1,6 +1,6 @@
-"""Screening: the first look at a candidate, with everything that makes it quick.
+"""Screening: the first check of a candidate, the quickest one.
 
-The tests that caught earlier candidates come first, the rest behind them, in forks of the slot's warm
+The tests that failed for earlier candidates come first, the rest behind them, in forks of the slot's warm
 servers; the first decisive failure ends it. More is found out about a rejection only where a repairer is
 going to be asked.
 """
@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Protocol
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
 from codeflash_parallel.check.checker import check, evidence, trial
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.check.session.selected_tests import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.result.events import Stage
 from codeflash_parallel.result.outcome_codes import Trait
-from codeflash_parallel.result.runtime_protocols import Workspace
+from codeflash_parallel.run.check_phase.candidate_examiner import Examination
 from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker
 from codeflash_parallel.run.check_phase.watched_functions import WatchedFunctions
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.provider_requests import ProviderRequests
+from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Tests that are run in front of all others, at most: the first of them catch nearly everything.
@@ -33,27 +32,18 @@ _SHORT_SUITE_S = 0.05
 _SHORT_FRESH_SUITE_S = 1.0
 
 
-class EvidenceWanted(Protocol):
-    """Says whether somebody will be asked to repair a rejected candidate."""
-
-    def wants_evidence(self, entry: CandidateEntry, outcome: CheckOutcome, /) -> bool:
-        """Say whether it is worth a run to find out more about a rejection."""
-        ...
-
-
-class ScreeningCheck:
-    """Screens candidates (`judging.Examination`).
+class ScreeningCheck(Examination):
+    """Screens candidates.
 
     Attributes:
         watched: compares calls of other functions than the targets.
     """
 
-    def __init__(self, context: RunContext, ledger: Ledger, changes: Changes, wanted: EvidenceWanted) -> None:
-        self._context, self._ledger, self._wanted = context, ledger, wanted
+    def __init__(self, context: RunContext, providers: ProviderRequests) -> None:
+        self._context, self._ledger, self._providers = context, context.ledger, providers
         # How many candidates each test was the first to fail for.
         self._kills: Counter[str] = Counter()
-        self._changes = changes
-        self.watched = WatchedFunctions(context, changes)
+        self.watched = WatchedFunctions(context)
         self._shrinking = CounterexampleShrinker(context, context.baseline)
         self._selected = frozenset(context.baseline.selected)
         self._tried: set[str] = set()
@@ -87,14 +77,10 @@ class ScreeningCheck:
         outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
             self._kills[outcome.tests.failed_ids[0]] += 1
-        if Trait.BY_TESTS in outcome.code.traits and self._wanted.wants_evidence(entry, outcome):
+        if Trait.BY_TESTS in outcome.code.traits and self._providers.wants_evidence(entry, outcome):
             more = await evidence(plan, slot.workspace, entry.staged, servers)
             outcome = _with_evidence(outcome, more)
         return outcome
-
-    def workspace(self, slot: Slot, /) -> Workspace:
-        """Return the slot as it is."""
-        return slot.workspace
 
     def ground(self, entry: CandidateEntry, outcome: CheckOutcome, /) -> tuple[RunnerConfig, Baseline]:
         """Return the run's own, or what knows the calls of watched functions if one of these differs."""
@@ -103,14 +89,14 @@ class ScreeningCheck:
     def _plan(self, entry: CandidateEntry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
         plan = self._context.plan
-        by_edits = self._changes.known_serving(entry.staged)
-        unkept, loosens = self._context.fleet.unkept, self._changes.loosens(entry.staged)
+        by_edits = self._context.changes.known_serving(entry.staged)
+        unkept, loosens = self._context.fleet.unkept, self._context.changes.loosens(entry.staged)
         rules = replace(plan.rules, unkept=unkept, loosens=loosens)
         return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits, rules=rules)
 
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""
-        baseline, cores = self._context.baseline, int(self._context.cores)
+        baseline, cores = self._context.baseline, int(self._context.setup.shares.cores)
         if baseline.suite_s < LONG_SUITE_S or cores <= 1:
             return 0
         stages = [entry.stage for entry in self._ledger]

@@ -22,17 +22,16 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.baseline.baseline_findings import captured_calls
-from codeflash_parallel.baseline.baseline_store import load, save
+from codeflash_parallel.baseline.baseline_store import load_or_learn
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.preflight import later_limits
-from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings, paths_of_tests, replayed
+from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import replays_alone
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
+from codeflash_parallel.check.session.runner_report import CallOutcome, LocatedFunction
 from codeflash_parallel.check.session.runner_session import (
     BASELINE_RECORDING,
     RunnerConfig,
@@ -44,15 +43,33 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.race.workload.cost_groups import DEAR_COPY
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.check_phase.candidate_examiner import combined
+from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.run_targets import is_test
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: CPU nanoseconds that the calls of watched functions may take in each check.
 _CHECK_NS = 200_000_000
 #: Fields of a baseline that are the same for targets and watched functions.
 _SAME = ("python", "pytest", "plugins", "rootdir", "inifile", "plain_status", "leaks", "seed")
+#: Callers have together so much of the targets' time, and each spends so much of its own in targets.
+COVERED = 0.8
+LEAST_SHARE = 0.2
+#: Callers with less of the targets' time are not taken.
+_SLIGHT = 0.05
+#: Samples that are wanted while the tests run, their least and largest distance, and how many are enough.
+_LOOKS = 4000
+_LEAST_S, _MOST_S = 0.0001, 0.002
+_ENOUGH_LOOKS = 40
+#: How often functions further out are tried where calls of the nearest cannot be made again, and for how long
+#: another attempt is begun, in seconds.
+_ATTEMPTS = 3
+_PATIENCE_S = 10.0
+#: CPU nanoseconds that their calls may take in each check.
+_CALLERS_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +98,8 @@ class WatchedFunctions:
         callers: of the targets, of which calls are timed; `None`: there are none.
     """
 
-    def __init__(self, context: RunContext, changes: Changes) -> None:
-        self._context, self._changes = context, changes
+    def __init__(self, context: RunContext) -> None:
+        self._context, self._changes = context, context.changes
         self._known: dict[tuple[Target, ...], Baseline] = {}
         self.callers: WatchedBaseline | None = None
 
@@ -122,7 +139,7 @@ class WatchedFunctions:
         return with_watched(outcome, got, touched & baseline.uncaptured.keys())
 
     def ground(self, candidate: Candidate, outcome: CheckOutcome) -> tuple[RunnerConfig, Baseline]:
-        """Return what the call that differs was held against: calls have numbers here, too.
+        """Return what the call that differs was compared with: calls have numbers here, too.
 
         Args:
             candidate: it was judged.
@@ -159,42 +176,30 @@ class WatchedFunctions:
 
     async def _learned(self, functions: tuple[Target, ...]) -> Baseline:
         """Return what the snapshot does in calls of these functions, from disk or from a run of the tests."""
-        name = name_of([str(target) for target in functions])
-        folder = Path(self._context.baseline.inputs).parent / "beside" / name
-        known = await anyio.to_thread.run_sync(load, folder)
-        if known is None:
-            await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+        context, name = self._context, name_of([str(target) for target in functions])
+        folder = Path(context.baseline.inputs).parent / "beside" / name
+        tests = context.baseline.asked
+
+        async def learn() -> Baseline:
             guest, inputs = self._guest(functions), folder / "inputs"
-            learned = await learn(self._context, guest, inputs, self._context.baseline.asked)
-            known = baseline_of(self._context.baseline, guest, learned, inputs, _CHECK_NS)
-            await anyio.to_thread.run_sync(save, folder, known)
-        return known
+            return (await _learn(context, guest, inputs, tests, _CHECK_NS))[0]
+
+        return await load_or_learn(folder, learn)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WatchedReplays:
-    """What calls of functions beside the targets give on the baseline.
-
-    Attributes:
-        report: of the run of the tests in which they were captured.
-        captured: those of them that were captured.
-        got: what replays of those gave.
-    """
-
-    report: RunnerReport
-    captured: Mapping[int, CallOutcome]
-    got: ReplayFindings
-
-
-async def learn(
-    context: RunContext, guest: RunnerConfig, inputs: Path, tests: Sequence[str]
-) -> WatchedReplays:
+async def _learn(
+    context: RunContext, guest: RunnerConfig, inputs: Path, tests: Sequence[str], check_ns: int
+) -> tuple[Baseline, Sequence[CallOutcome]]:
     """Run tests of the baseline with everything wrapped, and make calls of functions beside targets again.
 
     Args:
         guest: its first targets are the run's.
         inputs: file for the inputs of the calls.
         tests: ids.
+        check_ns: CPU time that these calls may take in each check.
+
+    Returns:
+        What candidates are compared with, of these calls only; and all calls that the tests made.
     """
     whole, slot = context.baseline, context.pool.baseline
     workspace = hashed(slot.workspace, HASH_SEEDS[1])
@@ -222,52 +227,42 @@ async def learn(
         aside = paths_of_tests(files, whole.asked, whole.rootdir, needed)
         got = await replayed(making, captured, aside)
     steps.begin("")
-    return WatchedReplays(report=report, captured=captured, got=got)
-
-
-@asynccontextmanager
-async def _cleaned(slot: Slot) -> AsyncIterator[None]:
-    """Discard what is left in a slot, also where it is no longer wanted: others go on in it."""
-    try:
-        yield
-    finally:
-        with anyio.CancelScope(shield=True):
-            await slot.discard()
-
-
-def baseline_of(
-    whole: Baseline, guest: RunnerConfig, learned: WatchedReplays, inputs: Path, check_ns: int
-) -> Baseline:
-    """Return what candidates are held against: some calls of watched functions, and nothing else.
-
-    Args:
-        check_ns: CPU time that these calls may take in each check.
-    """
-    report, got, names = learned.report, learned.got, tuple(str(target) for target in guest.targets)
     calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls}, check_ns)
-    made = {index for _, index in report.executed if index >= len(whole.targets)}
+    names = tuple(map(str, guest.targets))
+    made = {index for _, index in report.executed if index >= first}
     sources = got.replays[0].sources if got.replays else {}
-    same: dict[str, Any] = {name: getattr(whole, name) for name in _SAME}
-    return Baseline(
-        **same,
-        selected=(),
-        expected={},
-        executing=(),
-        targets=names,
+    found = replace(
+        _without_calls(whole, names),
         calls=bounded(calls),
         repeats=got.found.repeats,
         manners=got.manners,
         replaced=tuple(sorted(got.replaced.union(whole.replaced))),
         inputs=str(inputs),
-        costs_ns=got.costs_ns(learned.captured),
-        copies_ns=got.copies_ns(learned.captured),
-        inputs_of={i: f"{c.target} {c.inputs}" for i, c in learned.captured.items() if c.inputs},
+        costs_ns=got.costs_ns(captured),
+        copies_ns=got.copies_ns(captured),
+        inputs_of={i: f"{c.target} {c.inputs}" for i, c in captured.items() if c.inputs},
         aside=got.aside,
         sheltered=tuple(index for index in got.sheltered if index in calls),
         unstable=got.found.unstable,
         uncaptured=dict(Counter(names[index] for index in made - {call.target for call in calls.values()})),
         loaded={path: next(iter(digests)) for path, digests in sources.items()},
     )
+    return found, report.calls
+
+
+def _without_calls(whole: Baseline, targets: tuple[str, ...]) -> Baseline:
+    same: dict[str, Any] = {name: getattr(whole, name) for name in _SAME}
+    return Baseline(**same, selected=(), expected={}, executing=(), targets=targets)
+
+
+@asynccontextmanager
+async def _cleaned(slot: Slot) -> AsyncIterator[None]:
+    """Discard what is left in a slot, also on cancellation: others use it."""
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await slot.discard()
 
 
 def affordable(
@@ -298,12 +293,93 @@ def with_watched(outcome: CheckOutcome, got: CheckOutcome, uncompared: Collectio
         level=Level.TESTS if uncompared else outcome.values.level,
         uncompared=tuple(sorted({*outcome.values.uncompared, *uncompared})),
     )
-    differs = replace(got, tests=outcome.tests, tests_ns=outcome.tests_ns, outside=outcome.outside)
-    return replace(
-        outcome if got.code is Code.OK else differs,
-        values=values,
-        hints=(*outcome.hints, *got.hints),
-        timings_ms=dict(Counter(outcome.timings_ms) + Counter(got.timings_ms)),
-        gate_ns=outcome.gate_ns + got.gate_ns,
-        isolation_ns=outcome.isolation_ns + got.isolation_ns,
-    )
+    return combined(outcome, got, values)
+
+
+# --- callers of the targets -------------------------------------------------------------------------------
+
+
+def nearest(located: LocatedFunction, unfit: Collection[str] = ()) -> Mapping[str, int]:
+    """Return the nearest fit callers and in how many samples they had targets; none if they cover too little.
+
+    Args:
+        located: where the targets' time goes.
+        unfit: more functions whose calls cannot be made again.
+    """
+    within, found = Counter[str](), Counter[str]()
+    for chain, count in located.chains:
+        within.update(dict.fromkeys(chain, count))
+    fit = {
+        name
+        for name, count in within.items()
+        if count >= LEAST_SHARE * located.seen.get(name, 0) and _is_own(name)
+    }.difference(unfit, located.unfit)
+    for chain, count in located.chains:
+        found.update(dict.fromkeys([name for name in chain if name in fit][:1], count))
+    whole = sum(count for _, count in located.chains)
+    taken = {name: count for name, count in found.items() if count >= _SLIGHT * whole}
+    return taken if whole >= _ENOUGH_LOOKS and sum(taken.values()) >= COVERED * whole else {}
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a function is no test's and none that Python calls by itself."""
+    return not is_test(name.partition("::")[0]) and not name.endswith("__")
+
+
+async def callers_of(context: RunContext) -> WatchedBaseline | None:
+    """Return the callers whose calls are timed in the place of the targets'; `None` where there are none.
+
+    A run of the tests on the baseline, sampled by a timer, tells where the targets' time is spent and for
+    which callers. Outwards from the targets, the first functions of the project are taken whose calls can be
+    copied, that spend enough of their time in targets, and that together have most of the targets' time.
+    """
+    folder = Path(context.baseline.inputs).parent / "callers"
+    known = await load_or_learn(folder, partial(_found, context, folder / "inputs"))
+    if not known.calls:
+        return None
+    guest = replace(context.guest, targets=tuple(map(Target.parse, known.targets)))
+    return WatchedBaseline(guest, known)
+
+
+async def _found(context: RunContext, inputs: Path) -> Baseline:
+    """Return what the nearest callers give; no calls where none will do."""
+    whole, guest, tests = context.baseline, context.guest, context.baseline.executing
+    began_s, located, unfit = anyio.current_time(), await _located(context), set[str]()
+    for _ in range(_ATTEMPTS):
+        names = nearest(located, unfit)
+        if not names or anyio.current_time() > began_s + _PATIENCE_S:
+            break
+        wrapped = replace(guest, targets=(*guest.targets, *map(Target.parse, names)))
+        found, calls = await _learn(context, wrapped, inputs, tests, _CALLERS_NS)
+        bad = {name for name in names if not _is_made_again(calls, found, found.targets.index(name))}
+        if not bad and found.calls:
+            return replace(found, share=_share(located, found))
+        unfit |= bad
+    return _without_calls(whole, whole.targets)
+
+
+def _share(located: LocatedFunction, found: Baseline) -> float:
+    """Return the part of the time of functions, of which there are calls, that is spent in targets."""
+    names = {found.targets[call.target] for call in found.calls.values()}
+    inside = sum(count for chain, count in located.chains if not names.isdisjoint(chain))
+    return min(1.0, inside / sum(located.seen[name] for name in names))
+
+
+def _is_made_again(calls: Sequence[CallOutcome], found: Baseline, target: int) -> bool:
+    """Return whether most outermost calls of a function are made again, with cheap inputs."""
+    recorded = [call.index for call in calls if call.target == target]
+    cheap = [i for i in recorded if found.copies_ns.get(i, 0) <= DEAR_COPY * found.costs_ns.get(i, 0)]
+    return len(recorded) <= 2 * sum(found.costs_ns.get(index, 0) > 0 for index in cheap)
+
+
+async def _located(context: RunContext) -> LocatedFunction:
+    """Run the tests that execute targets, sampled by a timer."""
+    baseline, slot = context.baseline, context.pool.baseline
+    workspace, tests = hashed(slot.workspace, HASH_SEEDS[0]), baseline.executing
+    interval_s = min(max(baseline.seconds_of(tests) / _LOOKS, _LEAST_S), _MOST_S)
+    spec = selected_run_spec(context.guest, workspace, baseline, SelectedRun(only=tests))
+    watch = context.steps.tests("run of the tests, to find callers of the targets")
+    spec, limits = {**spec, "locate": interval_s}, later_limits(baseline)
+    report = (await run_guest(context.guest, workspace, spec, limits, watch=watch)).report
+    await slot.discard()
+    return report.located

@@ -1,13 +1,23 @@
-"""The race: every slot, the host's benchmark token and its quiet are held: nothing else of ours runs."""
+"""Races of a run, in which all slots and the host lock are held alone, and the user's ranking policy."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from random import Random
+from types import ModuleType
+
+import anyio
 
 from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.config.settings import RankingMode
 from codeflash_parallel.process.host_lock import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
@@ -15,20 +25,30 @@ from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOut
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking, TieBreakFacts
+from codeflash_parallel.race.ranking.ranking_result import (
+    POLICIES,
+    Policy,
+    RaceRanking,
+    TieBreakFacts,
+    TiedCandidate,
+    fastest,
+    ordered,
+)
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.codec import to_plain
-from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.events import Stage, Step
-from codeflash_parallel.result.result_model import LineProfile
-from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.check_phase.leftover_rules import escapes
-from codeflash_parallel.run.race_phase.race_terms import RaceTerms
-from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of
-from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.step_cache import StepKind
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.events import Step
+from codeflash_parallel.run.check_phase.candidate_examiner import escapes
+from codeflash_parallel.run.check_phase.check_coordinator import RaceAdmission
+from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.provider_requests import ProviderRequests
+from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, race_plan
+from codeflash_parallel.run.race_phase.workload_choice import choose_workload, with_twins, without_callers
+from codeflash_parallel.run.run_context import RaceFinding, RunContext, RunFindings
+from codeflash_parallel.run.setup.evaluator_resources import BaselineManager
+from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.
@@ -38,93 +58,145 @@ MOST_RACING = 16
 MOST_CONFIRMED = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaceFinding:
-    """What the races of a run have found so far.
+class RaceCoordinator:
+    """Chooses what the races of a run time, and holds them.
 
-    Attributes:
-        races: of every round.
-        confirmations: of their leaders.
-        ranking: of all candidates that ever raced; `None` before the first race.
-        not_held: why the last race could not be held, one sentence; empty when it was.
+    Args:
+        admission: checks leaders in new processes.
+        providers: profiles the first leader beside that.
+        policy: names the winner of a tie.
     """
 
-    races: tuple[RaceOutcome, ...] = ()
-    confirmations: tuple[RaceOutcome, ...] = ()
-    ranking: RaceRanking | None = None
-    not_held: str = ""
-    winner_profile: LineProfile | None = None
-    baseline_profile: LineProfile | None = None
+    def __init__(
+        self,
+        account: RunFindings,
+        context: RunContext,
+        admission: RaceAdmission,
+        providers: ProviderRequests,
+        policy: Policy,
+    ) -> None:
+        self._account, self._context, self._ledger = account, context, context.ledger
+        self._admission, self._providers, self._policy = admission, providers, policy
+        self._workload: Workload | None = None
+        self._has_twins = False
 
-    @property
-    def outcomes(self) -> tuple[RaceOutcome, ...]:
-        """Return all that was measured, what counts most last."""
-        return (*self.races, *self.confirmations)
+    async def choose(self) -> WatchedBaseline | None:
+        """Choose what is timed, once, before any candidate is judged: what cannot be timed is told at once.
 
-    @property
-    def leaders(self) -> tuple[CandidateId, ...]:
-        """Return the winner, or the tie set, the smallest diff first."""
-        if self.ranking is None or not self.ranking.winner:
-            return ()
-        return tuple(map(CandidateId, self.ranking.tie_set or (self.ranking.winner,)))
+        Returns:
+            The functions whose calls are timed, where those are not the targets'.
+        """
+        if self._workload is None:
+            self._workload = await self._tried(choose_workload)
+        return self._workload.callers
 
+    async def _tried(self, choose: Callable[[RunContext], Awaitable[Workload]]) -> Workload:
+        self._context.steps.begin("the race's workload is tried on the baseline")
+        async with self._context.quiet.shared():
+            workload = await choose(self._context)
+        self._account.timed = {"why": workload.why, "timed": workload.sentence}
+        for note in workload.notes:
+            self._ledger.warn(note)
+        return workload
 
-#: Looks at candidates in clean processes; returns why those that are not equivalent there leave the ranking.
-Confirm = Callable[[Sequence[CandidateEntry]], Awaitable[Mapping[str, Disqualification]]]
+    async def make_twins(self) -> None:
+        """Make twins of the calls that are timed, once."""
+        context, before = self._context, self._workload
+        if before is None or self._has_twins:
+            return
+        async with context.quiet.shared(), context.pool.baselines_turn:
+            self._workload, self._has_twins = await with_twins(context, before), True
+        for note in self._workload.notes[len(before.notes) :]:
+            self._ledger.warn(note)
 
+    async def race(self, baselines: BaselineManager) -> bool:
+        """Race the candidates that have passed since the last race, with the leaders so far.
 
-async def hold_race(
-    context: RunContext, ledger: Ledger, terms: RaceTerms, before: RaceFinding, confirm: Confirm
-) -> RaceFinding:
-    """Race every candidate that passed since the last race, and the leaders so far with them.
+        Leaders are checked in a clean process; without those that fail there the same races are ranked again,
+        and candidates that they had beaten may be confirmed in their place. Where other races have the
+        machine for too long, the finding stays as it was, and says so: checks are not lost for it.
 
-    Whoever leads is looked at in a clean process; without those that fail there the same races are ranked
-    again, and whoever they had beaten may be confirmed in their place.
+        Returns:
+            Whether a race was held. Cancelling kills every arm and gives the slots and the lock back.
+        """
+        context, account, before = self._context, self._account, self._account.finding
+        newly = self._ledger.newly_passed()
+        if self._workload is None or not newly:
+            return False
+        callers = self._workload.callers
+        if (
+            before.ranking is None
+            and callers
+            and not all(context.changes.keeps(entry.staged, callers.functions) for entry in newly)
+        ):
+            self._workload, self._has_twins = await self._tried(without_callers), False
+        await self.make_twins()
+        context.steps.begin("slots are made ready for the race")
+        async with context.quiet.shared():
+            await context.fleet.close()
+            await baselines.share_bytecode(context.plan, context.pool)
+        context.steps.begin("")
+        baseline = context.baseline
+        # A process of a race starts as quickly as one of the tests, which imports and collects more.
+        started_ns = max(0, baseline.cpu_ns - int(baseline.suite_s * 1e9))
+        plan = race_plan(context.settings, self._workload, started_ns)
+        with account.phase("race", f"{self._workload.summary}; budget {plan.budget_ns / 1e9:.0f} s"):
+            races = _Races(context, self._workload, plan, self._policy, before)
+            try:
+                await self._decide(races, [*map(self._ledger.get, before.leaders), *newly])
+            except EnvironmentFault as fault:
+                if fault.code != BUSY:
+                    raise
+                goes_on = f"`codeflash-parallel resume {context.run_id}` goes on with the run."
+                self._ledger.warn(f"The race was not held: {fault.message} {goes_on}")
+                account.finding = replace(before, not_held=fault.message)
+            else:
+                account.finding = races.finding()
+        return not account.finding.not_held
 
-    Where other races have the machine for too long, the finding is the one before, and says so: checks are
-    not lost for it.
-
-    Cancelling kills every arm and gives the slots and the token back.
-    """
-    newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
-    races = _Races(context, ledger, terms, before)
-    try:
-        await races.decide([*(ledger.get(name) for name in before.leaders), *newly], confirm)
-    except EnvironmentFault as fault:
-        if fault.code != BUSY:
-            raise
-        goes_on = f"`codeflash-parallel resume {context.run_id}` goes on with the run."
-        ledger.warn(f"The race was not held: {fault.message} {goes_on}")
-        return replace(before, not_held=fault.message)
-    ranking = races.ranking()
-    for note in ranking.notes:
-        ledger.warn(note)
-    confirmations = (*before.confirmations, *races.confirmations)
-    return replace(before, races=tuple(races.races), confirmations=confirmations, ranking=ranking)
-
-
-class _Races:
-    """The races of one round and what they said."""
-
-    def __init__(self, context: RunContext, ledger: Ledger, terms: RaceTerms, before: RaceFinding) -> None:
-        self._context, self._ledger, self._terms, self._plan = context, ledger, terms, terms.plan
-        self._before = before
-        self.races = list(before.races)
-        self.confirmations: list[RaceOutcome] = []
-
-    async def decide(self, racing: Sequence[CandidateEntry], confirm: Confirm) -> None:
-        """Race, confirm who leads, and look at them in a clean process, until what is said stands.
+    async def _decide(self, races: _Races, racing: Sequence[CandidateEntry]) -> None:
+        """Race, confirm the leaders, and check them in a clean process, until the ranking stands.
 
         Raises:
             EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
         """
         async with self._context.quiet.exclusive():
-            await self.hold(racing)
-            await self.confirm()
-        while out := await confirm(self.leaders()):
-            self.exclude(out)
+            await races.hold(racing)
+            await races.confirm()
+        while out := await self._excluded(races.leaders()):
+            races.exclude(out)
             async with self._context.quiet.exclusive():
-                await self.confirm()
+                await races.confirm()
+
+    async def _excluded(self, leaders: Sequence[CandidateEntry]) -> Mapping[str, Disqualification]:
+        """Check leaders in new processes; the first one is profiled meanwhile."""
+        out: dict[str, Disqualification] = {}
+        async with anyio.create_task_group() as tasks:
+            if leaders:
+                tasks.start_soon(self._providers.profile_ahead, leaders[0])
+            out.update(await self._admission.confirm(leaders))
+        return out
+
+
+class _Races:
+    """The races of one round."""
+
+    def __init__(
+        self, context: RunContext, workload: Workload, plan: RacePlan, policy: Policy, before: RaceFinding
+    ) -> None:
+        self._context, self._ledger = context, context.ledger
+        self._workload, self._plan, self._policy = workload, plan, policy
+        self._before = before
+        self.races = list(before.races)
+        self.confirmations: list[RaceOutcome] = []
+
+    def finding(self) -> RaceFinding:
+        """Return the finding with these races."""
+        ranking = self._ranking()
+        for note in ranking.notes:
+            self._ledger.warn(note)
+        confirmations = (*self._before.confirmations, *self.confirmations)
+        return replace(self._before, races=tuple(self.races), confirmations=confirmations, ranking=ranking)
 
     async def hold(self, entries: Sequence[CandidateEntry]) -> None:
         """Race some candidates, all of them at once; leaders of fields meet in the confirmation."""
@@ -136,10 +208,10 @@ class _Races:
         self._move(entries, Step.MEASURE)
 
     async def confirm(self) -> None:
-        """Race whoever may be the winner once more, until there is nobody left to be tried."""
-        while entries := self._contenders():
+        """Race the candidates that may win once more, until none is left."""
+        while ids := contenders(self.races, self.confirmations, self._plan, limit=MOST_CONFIRMED):
+            entries = [self._ledger.get(CandidateId(name)) for name in ids]
             self._move(entries, Step.RACE)
-            ids = [entry.id for entry in entries]
             held = [*self.races[len(self._before.races) :], *self.confirmations]
             again = confirmation_of(self.races, self.confirmations, left_of(self._plan, held), ids)
             self.confirmations.append(await self._held(entries, again))
@@ -154,8 +226,8 @@ class _Races:
         known: Raced | None = context.cache.get(Raced, StepKind.RACE, *key)
         if known is not None:
             return known
-        random, progress = draws(context.seed, number), self._ledger.raced
-        outcome = await _race(context, self._terms.workload, entries, plan, random, progress)
+        random, progress = draws(context.seed, number), self._ledger.announce
+        outcome = await _race(context, self._workload, entries, plan, random, progress)
         if isinstance(outcome, Raced):
             await context.cache.keep(Raced, outcome, StepKind.RACE, *key)
         return outcome
@@ -164,27 +236,19 @@ class _Races:
         for entry in entries:
             self._ledger.move(entry, step)
 
-    def _contenders(self) -> list[CandidateEntry]:
-        ids = contenders(self.races, self.confirmations, self._plan, limit=MOST_CONFIRMED)
-        return [self._ledger.get(CandidateId(name)) for name in ids]
-
     def exclude(self, out: Mapping[str, Disqualification]) -> None:
         """Take candidates out of everything that was measured."""
         self.races = without(self.races, out)
         self.confirmations = without(self.confirmations, out)
 
     def leaders(self) -> list[CandidateEntry]:
-        """Return who wins or ties as things stand."""
-        names = RaceFinding(ranking=self.ranking()).leaders
-        return [self._ledger.get(name) for name in names]
+        """Return the winner or the tie set of the current ranking."""
+        return [self._ledger.get(name) for name in RaceFinding(ranking=self._ranking()).leaders]
 
-    def ranking(self) -> RaceRanking:
+    def _ranking(self) -> RaceRanking:
         """Rank by everything that was measured."""
-        confirmations = [*self.confirmations, *self._kept()]
-        return rank(self.races, confirmations, self._plan, merits_of(self._ledger), self._terms.policy)
-
-    def _kept(self) -> list[RaceOutcome]:
-        return kept(self._before, self.races, self.confirmations)
+        confirmations = [*self.confirmations, *kept(self._before, self.races, self.confirmations)]
+        return rank(self.races, confirmations, self._plan, merits_of(self._ledger), self._policy)
 
 
 def draws(seed: int, number: int) -> Random:
@@ -230,12 +294,12 @@ def without(outcomes: Iterable[RaceOutcome], out: Mapping[str, Disqualification]
 
     What was measured of the others stays as it is, the error that each may spend included.
     """
-    return [_without(outcome, out) if isinstance(outcome, Raced) else outcome for outcome in outcomes]
 
+    def left(raced: Raced) -> Raced:
+        mine = {name: why for name, why in out.items() if name in raced.candidates}
+        return replace(raced, out={**raced.out, **mine})
 
-def _without(raced: Raced, out: Mapping[str, Disqualification]) -> Raced:
-    mine = {name: why for name, why in out.items() if name in raced.candidates}
-    return replace(raced, out={**raced.out, **mine})
+    return [left(outcome) if isinstance(outcome, Raced) else outcome for outcome in outcomes]
 
 
 async def _race(
@@ -246,31 +310,24 @@ async def _race(
     random: Random,
     progress: Progress,
 ) -> RaceOutcome:
+    """Hold *every* slot, and one for each candidate at least, with theirs staged, and race."""
     baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
-    traces: dict[str, SlotResidue] = {}
-    async with _staged(context, entries, traces) as workspaces:
-        arms = [
-            arm(context, workload, entry.id, workspace, entry.staged)
-            for entry, workspace in zip(entries, workspaces, strict=True)
-        ]
+    async with context.pool.acquire_all(len(entries)) as slots:
+        used = list(zip(slots, entries, strict=False))
+        for slot, entry in used:
+            await slot.stage(entry.staged.edits)
+        traces: dict[str, SlotResidue] = {entry.id: slot.trace for slot, entry in used}
         outcome = await race(
-            bench_of(context), baseline, arms, plan, random=random, progress=progress, run_id=context.run_id
+            bench_of(context),
+            baseline,
+            [arm(context, workload, entry.id, slot.workspace, entry.staged) for slot, entry in used],
+            plan,
+            random=random,
+            progress=progress,
+            run_id=context.run_id,
         )
     leftovers = {*context.baseline.leftovers, *await context.pool.baseline.audit()}
     return without([outcome], escapes(traces, leftovers))[0]
-
-
-@asynccontextmanager
-async def _staged(
-    context: RunContext, entries: Sequence[CandidateEntry], traces: dict[str, SlotResidue]
-) -> AsyncIterator[list[Workspace]]:
-    """Hold *every* slot, and one for each candidate at least, with theirs staged; they leave their traces."""
-    async with context.pool.acquire_all(len(entries)) as slots:
-        used = slots[: len(entries)]
-        for slot, entry in zip(used, entries, strict=True):
-            await slot.stage(entry.staged.edits)
-            traces[entry.id] = slot.trace
-        yield [slot.workspace for slot in used]
 
 
 def merits_of(ledger: Ledger) -> dict[str, TieBreakFacts]:
@@ -279,14 +336,94 @@ def merits_of(ledger: Ledger) -> dict[str, TieBreakFacts]:
 
 
 def _merit(entry: CandidateEntry, outcome: CheckOutcome) -> TieBreakFacts:
-    values = outcome.values
+    values, lines = outcome.values, entry.staged.diff.splitlines()
     compared = values.compared + values.derived + values.outside
     return TieBreakFacts(
-        changed_lines=_changed_lines(entry.staged.diff),
+        changed_lines=sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in lines),
         inputs_equal=compared - values.differing - values.derived_differing - values.outside_differing,
         hints=outcome.hints,
     )
 
 
-def _changed_lines(diff: str) -> int:
-    return sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in diff.splitlines())
+#: Begins the name of a module that is read from a file: it shadows none that has the same stem.
+_PRIVATE = "_codeflash_parallel_policy_"
+
+#: Two arms that do not differ: a policy is tried on them before hours are spent.
+_SAMPLE = tuple(
+    TiedCandidate(id=name, speedup=1.5, low=1.4, high=1.6, changed_lines=lines, is_level=True)
+    for lines, name in enumerate(("one", "other"), start=1)
+)
+
+
+def _ignored(_failure: str) -> None:
+    """Ignore a failure."""
+
+
+def load_policy(text: str, warn: Callable[[str], object] = _ignored) -> Policy:
+    """Return the policy that the setting `ranking` names.
+
+    One of the user's that fails later, on a real tie, does not cost what was measured: that tie is ordered
+    as `fastest` does it.
+
+    Args:
+        text: a name of ours, `module:name`, or `path.py:name`; both start from the current folder.
+        warn: is told, in whole sentences, when the policy fails on a tie.
+
+    Raises:
+        UsageError: `BAD_RANKING`, there is no such callable, or it does not return an order.
+    """
+    if text in POLICIES:
+        return POLICIES[text]
+    policy = _loaded(text)
+    ordered(policy, _SAMPLE)
+    return partial(_ordered_somehow, policy, warn)
+
+
+def _ordered_somehow(
+    policy: Policy, warn: Callable[[str], object], tied: Sequence[TiedCandidate]
+) -> Sequence[str]:
+    try:
+        return ordered(policy, tied)
+    except UsageError as error:
+        warn(f"{error.message} The tie is ordered as by {RankingMode.FASTEST}.")
+        return fastest(tied)
+
+
+def _loaded(text: str) -> Policy:
+    place, _, name = text.rpartition(":")
+    try:
+        with _current_folder_first():
+            module = _from_file(place) if place.endswith(".py") else importlib.import_module(place)
+        found: Policy = getattr(module, name)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            "BAD_RANKING", f"The ranking policy {text} cannot be loaded: {type(error).__name__}: {error}."
+        ) from error
+    if not callable(found):
+        raise UsageError("BAD_RANKING", f"The ranking policy {text} is no callable.")
+    return found
+
+
+@contextmanager
+def _current_folder_first() -> Iterator[None]:
+    folder = os.getcwd()  # noqa: PTH109 - an entry of sys.path is text
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _from_file(place: str) -> ModuleType:
+    path = Path(place)
+    spec = importlib.util.spec_from_file_location(f"{_PRIVATE}{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"there is no file {place}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses, pickles and type hints look for it there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return module

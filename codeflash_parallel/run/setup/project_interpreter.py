@@ -1,12 +1,14 @@
-"""Choose the interpreter that runs the project's tests."""
+"""The interpreter that runs the project's tests, its packages, and the user's encoders in them."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from codeflash_parallel.process.atomic_file import write_once
+from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.errors import UsageError
 
 #: Where a repository keeps its own environment, in the order of looking.
@@ -46,36 +48,72 @@ def environment_stamp(interpreter: Path) -> str:
     It names the interpreter's own file and the modification times of its site-packages folders: cheap, and
     good enough for a cache key (an edited file inside an installed package is not noticed).
     """
-    home = interpreter.parent.parent
-    parts = [str(interpreter), str(interpreter.resolve()), str(_mtime(interpreter))]
-    for root in dict.fromkeys([home, interpreter.resolve().parent.parent]):
-        for site in _sites(root):
-            parts.append(f"{site}:{_mtime(site)}")
-            parts += [f"{entry.name}:{_mtime(entry)}" for entry in _entries(site, end=".pth")]
-    return "\n".join(parts)
+    sites = list(_site_packages(interpreter))
+    files = [interpreter, *sites, *(path for site in sites for path in sorted(site.glob("*.pth")))]
+    return "\n".join([str(interpreter.resolve()), *(f"{path}:{_mtime_ns(path)}" for path in files)])
 
 
-def _sites(root: Path) -> Iterator[Path]:
-    """Yield what `lib*/python*/site-packages` finds; patterns would cost `queue submit` a millisecond."""
-    pythons = (python for lib in _entries(root, "lib") for python in _entries(lib, "python"))
-    yield from (site for python in pythons if (site := python / "site-packages").exists())
+def _site_packages(interpreter: Path) -> Iterator[Path]:
+    """Yield the folders of an interpreter's packages, those of the one behind a virtual environment too."""
+    for home in dict.fromkeys([interpreter.parent.parent, interpreter.resolve().parent.parent]):
+        yield from sorted(home.glob("lib*/python*/site-packages"))
 
 
-def _entries(folder: Path, start: str = "", end: str = "") -> list[Path]:
-    """Return what a folder holds under names that start and end so; nothing where it cannot be read."""
-    try:
-        with os.scandir(folder) as found:
-            return [
-                folder / name
-                for name in sorted(entry.name for entry in found)
-                if name.startswith(start) and name.endswith(end)
-            ]
-    except OSError:
-        return []
-
-
-def _mtime(path: Path) -> int:
+def _mtime_ns(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
+
+
+def copied_encoders(
+    encoders: Iterable[str], project: Path, interpreter: Path, folder: Path
+) -> tuple[tuple[str, str], ...]:
+    """Copy encoders; return the file and the name of each function.
+
+    Args:
+        encoders: ``path.py::name``, relative to the project, or ``module:name``, of the project or of the
+            packages of its interpreter.
+        project: folder of the user's project.
+        interpreter: its Python.
+        folder: where copies are kept; their names are their digests.
+
+    Raises:
+        UsageError: `BAD_SETTING`: one cannot be found or read.
+    """
+    found = []
+    for encoder in encoders:
+        path, name = _place(encoder, project, interpreter)
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise UsageError("BAD_SETTING", f"The encoder {path} cannot be read: {error}.") from error
+        copy = folder / f"encoder_{digest_of(text)[:16]}.py"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_once(copy, text)
+        found.append((str(copy), name))
+    return tuple(found)
+
+
+def _place(encoder: str, project: Path, interpreter: Path) -> tuple[Path, str]:
+    if "::" in encoder:
+        path, _, name = encoder.partition("::")
+        return project / path, name
+    module, _, name = encoder.partition(":")
+    # None is imported to find out: what a module does is its own affair.
+    roots = [project, project / "src", *_site_packages(interpreter)]
+    places = [place for root in roots for place in _files_of(root, module)]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise UsageError(
+            "BAD_SETTING",
+            f"There is no module {module} for the encoder {encoder}: neither in the project, nor among the "
+            f"packages of {interpreter}.",
+            "Name its file, as path.py::name.",
+        )
+    return found, name
+
+
+def _files_of(root: Path, module: str) -> tuple[Path, Path]:
+    place = root.joinpath(*module.split("."))
+    return place.with_name(f"{place.name}.py"), place / "__init__.py"

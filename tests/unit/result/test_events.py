@@ -10,7 +10,7 @@ from codeflash_parallel.result.candidate_model import CandidateId, PatchText, Su
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.result.events import TRANSITIONS, Stage, Step, advance
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.run.state.ledger import Ledger
+from codeflash_parallel.run.ledger import Ledger
 
 
 def legal(stage: Stage, step: Step) -> bool:

@@ -14,7 +14,7 @@ from codeflash_parallel.result.errors import EnvironmentFault, InternalError, Us
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_document import document, error_document
 from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult, Speedup
-from codeflash_parallel.run.store.stored_result import stored_result
+from codeflash_parallel.run.run_folder import stored_result
 
 relaxed = settings(max_examples=drawn(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -17,7 +17,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, judged_calls, to_measure
 from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.run.race_phase.race_judge import RaceJury
+from codeflash_parallel.run.race_phase.workload import RaceJury
 
 CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",

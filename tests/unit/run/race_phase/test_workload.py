@@ -7,17 +7,13 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.config.settings import ComparisonMode, Settings
 from codeflash_parallel.race.plan import CostGroup, WorkKind
-from codeflash_parallel.run.race_phase.race_terms import race_plan
 from codeflash_parallel.run.race_phase.workload import (
     Workload,
     budget_ns,
-    captured_calls,
     comparing,
-    missing_twins,
+    race_plan,
 )
 
 SECOND = 1_000_000_000
@@ -60,29 +56,6 @@ def test_the_rules_are_those_of_the_settings() -> None:
     assert plan.budget_ns == 45 * SECOND
 
 
-def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> None:
-    calls = [CallOutcome(index=i, test=f"t{i}", target=0, kind="return", digest="d") for i in (0, 1)]
-    baseline = Baseline(
-        targets=("m.py::f",),
-        python="3",
-        pytest="8",
-        plugins=(),
-        rootdir=".",
-        inifile="",
-        selected=("t0", "t1", "t2"),
-        expected={},
-        executing=("t0", "t1", "t2"),
-        calls={call.index: call for call in calls},
-        repeats={2: "t2"},
-        costs_ns={0: 10, 1: 10, 2: 10},
-        inputs_of={0: "0 x", 1: "0 x", 2: "0 x"},
-    )
-
-    (group,) = captured_calls(baseline).groups
-
-    assert (group.calls, group.ns, group.tests) == ((0,), 30, ("t0", "t1", "t2"))
-
-
 @pytest.mark.parametrize(
     ("given", "work", "unsteady", "expected"),
     [
@@ -119,10 +92,3 @@ def test_it_is_said_what_is_timed_and_why(work: WorkKind, costs_ns: tuple[int, .
     assert timed.summary == f"workload {work.value}: {size}, because it is there"
     assert timed.sentence.startswith(f"{size}, because it is there")
     assert ("--benchmark" in timed.sentence) == (work is not WorkKind.COMMAND)
-
-
-def test_a_person_is_told_where_little_of_the_time_has_twins() -> None:
-    short, long = workload(1000, 9000).groups
-    assert "no other values" in missing_twins([short, long])[0]
-    assert "10% of the time only" in missing_twins([replace(short, twins=((0,),)), long])[0]
-    assert missing_twins([short, replace(long, twins=((0,),))]) == ()

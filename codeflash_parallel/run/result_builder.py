@@ -1,0 +1,246 @@
+"""The result of a run: final statuses, verdict, and all figures of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.race.ranking.race_figures import figures
+from codeflash_parallel.race.ranking.race_figures import summary as race_summary
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.events import Stage, Step
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, GroupSpeedup, RunFault, RunResult
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.run_context import RaceFinding, RunContext, RunFindings
+from codeflash_parallel.warm.server_fleet import Fleet
+
+
+def without_candidates(account: RunFindings) -> RunResult:
+    """Return the result of a run without candidates."""
+    return _result(account, Verdict.NONE_CORRECT, "There is no candidate.")
+
+
+def judged(account: RunFindings) -> RunResult:
+    """Return the result of a run that came to its own end; everyone gets a final status."""
+    ledger, finding = account.ledger, account.finding
+    finish_all(ledger, finding, with_race=account.races)
+    verdict, summary = conclusion(ledger, finding, with_race=account.races)
+    if account.context is not None and account.context.baseline.left_out:
+        summary += f" {account.context.baseline.left_out}"
+    if account.setup.settings.compare is ComparisonMode.PASS_FAIL:
+        summary += " Only test outcomes were compared (pass-fail), no values."
+    leader = next((account.ledger.get(name).result for name in finding.leaders), None)
+    if leader is not None and leader.values.derived:
+        summary += f" {leader.claim}"
+    return _result(account, verdict, f"{summary}{_accepted(account)}")
+
+
+def _accepted(account: RunFindings) -> str:
+    """Return a sentence on candidates of which the user's judge accepted results; leaders only, if any."""
+    judge, leaders = account.setup.settings.accept, account.finding.leaders
+    equal = [entry.result for entry in account.ledger if entry.result and entry.result.status.is_equivalent]
+    named = [r for r in equal if r.values.accepted and (r.id in leaders or not leaders)]
+    if not named:
+        return ""
+    names = ", ".join(f"{result.id} on {result.values.accepted} calls" for result in named)
+    return f" Where results differ they were accepted by your judge {judge}: {names}."
+
+
+def interrupted(account: RunFindings, code: str) -> RunResult:
+    """Return the result of a run that was stopped; what is not finished is cancelled.
+
+    Args:
+        code: why it was stopped.
+    """
+    for entry in account.ledger:
+        if entry.stage is not Stage.FINISHED:
+            account.ledger.finish(
+                entry, CandidateStatus.CANCELLED, Code.CANCELLED, "The run was interrupted."
+            )
+    fault = RunFault(
+        family="interrupted",
+        code=code,
+        message="The run was interrupted.",
+        hint=f"`codeflash-parallel resume {account.run_id}` goes on with it.",
+    )
+    return replace(_result(account, None, "The run was interrupted."), error=fault)
+
+
+def _result(account: RunFindings, verdict: Verdict | None, summary: str) -> RunResult:
+    account.lap("report")
+    setup, finding, spent_ms = account.setup, account.finding, account.spent_ms
+    candidates = _candidates(account.ledger)
+    return RunResult(
+        run_id=account.run_id,
+        complete=verdict is not None,
+        verdict=verdict,
+        summary=summary,
+        seed=account.seed,
+        compare=setup.settings.compare.value,
+        isolation=setup.isolation.level.value,
+        isolation_requested=setup.settings.isolation,
+        pass_env=setup.pass_env,
+        warnings=tuple(account.ledger.warnings),
+        candidates=candidates,
+        winner_profile=finding.winner_profile,
+        baseline_profile=finding.baseline_profile,
+        timings={**spent_ms, "total": sum(spent_ms.values())},
+        steps_ms=summed(result.timings_ms for result in candidates),
+        race=_race(account),
+        load={"cores": float(setup.machine.cores), "load_1min": setup.machine.load},
+        repository=str(setup.repository.root),
+        run_dir=str(setup.run_dir(account.run_id)),
+        **(_places(finding) if verdict is not None else {}),
+        **(_baseline(account.context, candidates) if account.context is not None else {}),
+    )
+
+
+def _candidates(ledger: Ledger) -> tuple[CandidateResult, ...]:
+    """Return the results; duplicates have the findings of the candidate that they repeat."""
+    results = {entry.id: entry.result for entry in ledger if entry.result is not None}
+    found = []
+    for result in results.values():
+        original = results.get(CandidateId(result.duplicate_of)) if result.duplicate_of else None
+        names = ("tests", "values", "hints", "speedup") if original else ()
+        found.append(replace(result, **{name: getattr(original, name) for name in names}))
+    return tuple(found)
+
+
+def summed(timings_ms: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of candidates' times, by step; empty when none held a slot."""
+    spent = [timings for timings in timings_ms if timings]
+    return {step: sum(timings.get(step, 0.0) for timings in spent) for step in STEPS} if spent else {}
+
+
+def _race(account: RunFindings) -> dict[str, Any]:
+    found = race_summary(account.finding.outcomes)
+    return {**found, **account.timed} if found else {}
+
+
+def _places(finding: RaceFinding) -> dict[str, Any]:
+    """Return the winner and the tie set."""
+    ranking = finding.ranking
+    if ranking is None:
+        return {}
+    winner = CandidateId(ranking.winner) if ranking.winner else None
+    return {"winner": winner, "tie_set": tuple(map(CandidateId, ranking.tie_set))}
+
+
+def _baseline(context: RunContext, candidates: Sequence[CandidateResult]) -> dict[str, Any]:
+    """Return the fields of the result that describe the baseline."""
+    baseline, slot = context.baseline, context.pool.baseline
+    values = context.settings.compare is ComparisonMode.VALUES
+    return {
+        "targets": tuple(str(target) for target in context.targets),
+        "snapshot": context.snapshot.commit,
+        "base": context.snapshot.base,
+        "python": baseline.python,
+        "tests_selected": len(baseline.selected),
+        "level": _level(context, candidates) if values else Level.TESTS,
+        "quarantined": baseline.quarantined,
+        "slots": {"kind": slot.kind.value, "bytes": slot.cost.bytes, "inodes": slot.cost.inodes},
+        "warm": {} if context.fleet.off else _warm(context.fleet),
+    }
+
+
+def _level(context: RunContext, candidates: Sequence[CandidateResult]) -> Level:
+    """Return the deepest level of comparison; with a judge, other results could be accepted."""
+    is_derived = any(candidate.values.level is Level.DERIVED for candidate in candidates)
+    level = Level.DERIVED if is_derived else context.baseline.level
+    return Level.ACCEPTED if context.plan.judge and level is not Level.TESTS else level
+
+
+def _warm(fleet: Fleet) -> dict[str, Any]:
+    """Return the use of warm servers."""
+    tally = fleet.tally()
+    counts = {name: tally[name] for name in ("servers", "forks", "restarts")}
+    return {**counts, "unfit": list(fleet.reasons())}
+
+
+_NOT_RACED = "It is equivalent to the baseline; no race was asked for."
+_RACE_CUT = "It is equivalent to the baseline; the budget was spent before the race was over."
+_NOT_HELD = "It is equivalent to the baseline; the race was not held."
+_NOT_JUDGED = "The budget was spent before it was judged."
+_HALF_JUDGED = "The budget was spent before it had passed the tests that screening left out."
+
+#: Statuses that say nothing about the candidate.
+_UNJUDGED = frozenset({CandidateStatus.CANCELLED, CandidateStatus.INFRA})
+
+
+def finish_all(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> None:
+    """Give every candidate a final status: its place in the ranking, or how far it came."""
+    for entry in ledger:
+        if entry.passed and not entry.owes_tests:
+            _finish_equivalent(ledger, entry, finding, with_race=with_race)
+        elif entry.stage is not Stage.FINISHED:
+            reason = _HALF_JUDGED if entry.owes_tests else _NOT_JUDGED
+            ledger.finish(entry, CandidateStatus.CANCELLED, Code.CANCELLED, reason)
+
+
+def _finish_equivalent(
+    ledger: Ledger, entry: CandidateEntry, finding: RaceFinding, *, with_race: bool
+) -> None:
+    placed = finding.ranking.of(entry.id) if finding.ranking is not None else None
+    if placed is None:
+        ledger.finish(entry, CandidateStatus.UNDECIDED, *_unraced(finding, with_race=with_race))
+        return
+    # A later race, or the check after it, was cut short; the result of the race before it still holds.
+    if entry.stage in {Stage.RACING, Stage.CONFIRMING}:
+        ledger.move(entry, Step.MEASURE)
+    ledger.finish(
+        entry,
+        placed.status,
+        placed.code,
+        sentence(placed.reason),
+        speedup=placed.speedup,
+        group_speedups=tuple(GroupSpeedup(group=name, **asdict(one)) for name, one in placed.groups),
+        race=figures(finding.outcomes, entry.id),
+    )
+
+
+def _unraced(finding: RaceFinding, *, with_race: bool) -> tuple[Code, str]:
+    """Return code and reason of a candidate that is equivalent and not ranked."""
+    if not with_race:
+        return Code.NOT_RACED, _NOT_RACED
+    return (Code.RACE_NOT_HELD, _NOT_HELD) if finding.not_held else (Code.CANCELLED, _RACE_CUT)
+
+
+def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tuple[Verdict | None, str]:
+    """Return the verdict of a run in which everyone has a final status, and the sentence to quote.
+
+    There is no verdict where none is known to be equivalent and some were not judged.
+    """
+    if finding.ranking is not None:
+        return finding.ranking.verdict, finding.ranking.summary
+    statuses = [entry.result.status for entry in ledger if entry.result is not None]
+    correct = [status for status in statuses if status is CandidateStatus.UNDECIDED]
+    unjudged = sum(status in _UNJUDGED for status in statuses)
+    if not correct and unjudged:
+        return None, _unknown(unjudged, len(ledger))
+    if not correct:
+        return Verdict.NONE_CORRECT, f"None of {len(ledger)} candidates is equivalent to the baseline."
+    many = f"{len(correct)} of {len(ledger)} candidates are equivalent to the baseline"
+    if with_race:
+        return Verdict.TOO_NOISY, f"{many}; {_cut_short(finding)}"
+    return Verdict.CHECKED, f"{many}; none was raced."
+
+
+def _cut_short(finding: RaceFinding) -> str:
+    if not finding.not_held:
+        return "the budget was spent before the race was over."
+    return f"the race was not held: {finding.not_held[:1].lower()}{finding.not_held[1:]}"
+
+
+def _unknown(unjudged: int, total: int) -> str:
+    if unjudged == total:
+        return f"None of {total} candidates was judged: nothing is known of them."
+    judged = f"none of the {total - unjudged} that were is equivalent to the baseline"
+    return f"{unjudged} of {total} candidates were not judged; {judged}."
+
+
+def sentence(clause: str) -> str:
+    """Make a sentence of a clause."""
+    return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith('.') else '.'}" if clause else ""

@@ -1,0 +1,74 @@
+"""A candidate's time by step adds up to what it waited and what it held."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import STEPS
+from codeflash_parallel.run.ledger import CandidateTimes, together
+
+MS = 10**6
+
+
+def outcome(tests_ns: int, **timings_ms: float) -> CheckOutcome:
+    return CheckOutcome(code=Code.OK, reason="", tests_ns=tests_ns, timings_ms=timings_ms)
+
+
+def test_what_no_step_claims_is_other() -> None:
+    spent = CandidateTimes(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
+    spent.add(outcome(20 * MS, start=15.0, calls=20.0))
+    spent.add(outcome(30 * MS, calls=30.0, compare=5.0))
+    steps = spent.by_step()
+    assert tuple(steps) == STEPS
+    assert steps["other"] == pytest.approx(20.0)
+    assert (steps["queue"], steps["stage"], steps["calls"]) == (5.0, 10.0, 50.0)
+    assert sum(steps.values()) == pytest.approx(105.0)
+    assert spent.tests_ns == 50 * MS
+
+
+def test_a_wait_lasts_until_a_slot_is_there() -> None:
+    spent = CandidateTimes(held_ns=MS)
+    spent.begin_wait(10 * MS)
+    spent.begin_wait(20 * MS)
+    spent.end_wait(30 * MS)
+    spent.begin_wait(50 * MS)
+    spent.end_wait(51 * MS)
+    assert spent.by_step()["queue"] == pytest.approx(21.0)
+
+
+def test_what_a_check_calls_other_is_part_of_it() -> None:
+    spent = CandidateTimes(held_ns=100 * MS)
+    spent.add(outcome(0, other=40.0, calls=30.0))
+    assert spent.by_step()["other"] == pytest.approx(70.0)
+
+
+def test_steps_that_overlap_leave_nothing_below_zero() -> None:
+    spent = CandidateTimes(held_ns=10 * MS)
+    spent.add(outcome(0, calls=30.0))
+    assert spent.by_step()["other"] == 0.0
+
+
+def test_who_never_held_a_slot_has_no_steps() -> None:
+    assert CandidateTimes(queue_ns=MS).by_step() == {}
+
+
+def test_overhead_is_the_slot_without_tests_and_evidence() -> None:
+    spent = CandidateTimes(held_ns=100 * MS, stage_ns=10 * MS)
+    spent.add(outcome(20 * MS, calls=35.0, evidence=30.0))
+    assert spent.overhead_ms == pytest.approx(50.0)
+    assert CandidateTimes(held_ns=MS, tests_ns=2 * MS).overhead_ms == 0.0
+
+
+def test_looks_around_a_race_add_to_waits_and_tests_and_are_a_step_of_their_own() -> None:
+    check = CandidateTimes(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
+    check.add(outcome(20 * MS, calls=20.0))
+    looks = CandidateTimes(queue_ns=3 * MS, held_ns=600 * MS, stage_ns=10 * MS)
+    looks.add(outcome(200 * MS, calls=200.0, start=50.0))
+    steps = together(check.by_step(), looks.by_step())
+    assert tuple(steps) == STEPS
+    assert (steps["queue"], steps["stage"], steps["calls"]) == (8.0, 10.0, 220.0)
+    assert steps["confirm"] == pytest.approx(400.0)
+    assert sum(steps.values()) == pytest.approx(708.0)
+    assert together(check.by_step(), {}) == check.by_step()
