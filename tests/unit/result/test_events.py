@@ -46,7 +46,7 @@ def test_every_stage_is_reachable() -> None:
 
 @given(st.lists(st.sampled_from(list(Step)), max_size=12))
 def test_a_ledger_gives_one_result_and_keeps_it(steps: list[Step]) -> None:
-    ledger = Ledger("run", lambda _event: None)
+    ledger = Ledger("run")
     entry = ledger.add(Submission(id=CandidateId("a"), content=PatchText(patch="")))
     for step in steps:
         if step is not Step.FINISH and legal(entry.stage, step):

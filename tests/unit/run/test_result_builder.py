@@ -149,6 +149,6 @@ def test_clauses_become_sentences() -> None:
 
 def test_a_run_sums_up_its_candidates() -> None:
     total = summed([{"queue": 1.0, "calls": 2.0}, {}, {"calls": 3.5}])
-    assert tuple(total) == STEPS
+    assert tuple(total) == tuple(STEPS)
     assert summed([{}, {}]) == {}
     assert (total["queue"], total["calls"], total["other"]) == (1.0, 5.5, 0.0)
