@@ -253,7 +253,7 @@ def _at_once(asked: Parallel, fits: int) -> Finding:
 
 def _cache(cache: Path) -> Iterator[Finding]:
     """Say whether the cache can be written, and how slots in it get their files, by trying it there."""
-    from codeflash_parallel.workspace.slot.tree_copy import SlotKind, clones_work
+    from codeflash_parallel.workspace.slot.slot_files import SlotKind, clones_work
 
     existing = next(place for place in (cache, *cache.parents) if os.access(place, os.F_OK))
     try:

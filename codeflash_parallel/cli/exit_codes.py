@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 
 from codeflash_parallel.cli.output import Output, drop_stdout, last_value
-from codeflash_parallel.process.resource_shortage import shortage_of
+from codeflash_parallel.process.machine import shortage_of
 from codeflash_parallel.result.errors import CodeflashParallelError, InternalError
 
 

@@ -74,7 +74,7 @@ def _apply(args: argparse.Namespace, output: Output) -> int:
     from codeflash_parallel.result.outcome_codes import CandidateStatus
     from codeflash_parallel.result.safe_text import one_line
     from codeflash_parallel.run.run_folder import find_run, load_document, load_edits, stored_result
-    from codeflash_parallel.workspace.apply.tree_writer import write_edits
+    from codeflash_parallel.workspace.tree_writer import write_edits
 
     repository, cache = find_places(args)
     run_dir = find_run(cache / repository.key, args.run_name, with_result=True)

@@ -200,7 +200,7 @@ def _refuse_inapplicable(
 def _why_inapplicable(
     repository: Repository, settings: Settings, submission: Submission, *, is_pinned: bool
 ) -> str:
-    from codeflash_parallel.workspace.git.patch_applicability import why_no_patch, why_not_applicable
+    from codeflash_parallel.workspace.git.patch import why_no_patch, why_not_applicable
 
     match submission.content:
         case GitRef(ref=ref) if not is_pinned:

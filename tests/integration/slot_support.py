@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from worktree_support import World
 
-from codeflash_parallel.workspace.slot import tree_copy
-from codeflash_parallel.workspace.slot.tree_copy import SlotKind
+from codeflash_parallel.workspace.slot import slot_files
+from codeflash_parallel.workspace.slot.slot_files import SlotKind
 
 FILES = {
     "pkg/__init__.py": "",
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 def use(kind: SlotKind, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Make slots of a kind; where the file system shares no blocks, a plain copy stands for a clone."""
     clone = ("cp", "--archive", "--") if kind is SlotKind.REFLINK else ("false",)
-    monkeypatch.setattr(tree_copy, "_CLONE", clone)
+    monkeypatch.setattr(slot_files, "_CLONE", clone)
 
 
 @pytest.fixture(params=list(SlotKind), ids=str)

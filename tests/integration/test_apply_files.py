@@ -8,7 +8,7 @@ import pytest
 
 from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.workspace.apply.tree_writer import write_edits
+from codeflash_parallel.workspace.tree_writer import write_edits
 
 
 def edit(path: str, old: bytes | None, new: bytes | None, *, executable: bool = False) -> Edit:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.workspace.file_status import look
-from codeflash_parallel.workspace.slot.hidden_files import ASIDE, HiddenFiles
-from codeflash_parallel.workspace.slot.trash import SlotTrash
+from codeflash_parallel.workspace.slot.slot import ASIDE, HiddenFiles, SlotTrash
 from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, write_file
 
 FILES = {

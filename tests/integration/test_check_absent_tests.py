@@ -11,8 +11,7 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.workspace.slot.hidden_files import HiddenFiles
-from codeflash_parallel.workspace.slot.trash import SlotTrash
+from codeflash_parallel.workspace.slot.slot import HiddenFiles, SlotTrash
 from codeflash_parallel.workspace.slot.tree_guard import TreeGuard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

@@ -10,7 +10,7 @@ from effort import TIMES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.workspace.git.file_diff import ABSENT, file_diff
+from codeflash_parallel.workspace.git.patch import ABSENT, file_diff
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "\ta", "é", "a\r", "-- x", "++ y"]), max_size=40)
 TEXTS = st.tuples(LINES, st.booleans()).map(lambda t: "\n".join(t[0]) + ("\n" if t[0] and t[1] else ""))

@@ -11,15 +11,16 @@ from contextlib import ExitStack, closing, suppress
 import anyio
 import pytest
 
-from codeflash_parallel.process.launcher.child_connection import ChildConnection, ProcessMarkers
-from codeflash_parallel.process.launcher.pipe_reader import (
+from codeflash_parallel.process.launcher.child_connection import (
     AS_MADE,
     CHUNK_BYTES,
     RECORDS_BYTES,
     BoundedOutput,
+    ChildConnection,
     OutputPipe,
     PipeMemory,
     PipeReader,
+    ProcessMarkers,
 )
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 

@@ -31,6 +31,7 @@ from codeflash_parallel.process.launcher.child_connection import (
     ProtocolError,
     no_pipes,
 )
+from codeflash_parallel.process.machine import LEAST_DESCRIPTORS, too_few_descriptors
 from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import (
     CONTROL_FD,
@@ -40,7 +41,6 @@ from codeflash_parallel.process.message_frames import (
     portable,
     tag_of,
 )
-from codeflash_parallel.process.resource_shortage import LEAST_DESCRIPTORS, too_few_descriptors
 from codeflash_parallel.process.supervisor.supervised_job import KILL_S
 from codeflash_parallel.result.errors import EnvironmentFault, InternalError
 from codeflash_parallel.result.outcome_codes import ExitKind

@@ -35,8 +35,7 @@ from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.setup.evaluator_setup import checks_at_once
 from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.cache_layout import disk_faults
-from codeflash_parallel.workspace.slot.slot import SlotBroken, StageConflict
-from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
+from codeflash_parallel.workspace.slot.slot import SlotBroken, SlotResidue, StageConflict
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Attempts at a candidate while the machinery, not the candidate, fails.

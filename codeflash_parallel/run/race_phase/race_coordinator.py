@@ -49,7 +49,7 @@ from codeflash_parallel.run.race_phase.workload_choice import choose_workload, w
 from codeflash_parallel.run.run_context import RaceFinding, RunContext, RunFindings
 from codeflash_parallel.run.setup.evaluator_resources import BaselineManager
 from codeflash_parallel.run.step_cache import StepKind
-from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
+from codeflash_parallel.workspace.slot.slot import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.
 MOST_RACING = 16

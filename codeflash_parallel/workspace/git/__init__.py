@@ -1,6 +1,5 @@
 """Run git and read the user's repository; nothing else in the package runs git.
 
-Offers: git_client.Git, repository.find_repository, work_tree_files.list_work_tree, file_diff, patch_forms,
-patch_applicability.
+Offers: git_client.Git, repository.find_repository, work_tree_files.list_work_tree, patch.
 Imports: result.
 """

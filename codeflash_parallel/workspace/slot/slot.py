@@ -1,12 +1,15 @@
-"""One slot: a worktree that takes a candidate's edits, tells what else changed, and forgets."""
+"""One slot: a work tree that takes edits of a candidate, detects other changes, hides tests, and is restored."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -15,22 +18,210 @@ import anyio.to_thread
 from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.workspace.cache_layout import cache_faults
-from codeflash_parallel.workspace.file_status import look, names_in
-from codeflash_parallel.workspace.slot.hidden_files import HiddenFiles
-from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, SlotFiles
-from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
-from codeflash_parallel.workspace.slot.staging import StageConflict, Stager, is_bytecode
-from codeflash_parallel.workspace.slot.staging_journal import JOURNAL, note_undone, staged_in
-from codeflash_parallel.workspace.slot.trash import SlotTrash
-from codeflash_parallel.workspace.slot.tree_copy import SlotCost, SlotKind
-from codeflash_parallel.workspace.slot.tree_guard import NotRestored, OriginalFile, TreeGuard, write_file
+from codeflash_parallel.workspace.cache_layout import cache_faults, remove_tree
+from codeflash_parallel.workspace.file_status import Seen, look, names_in, parents
+from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, SlotCost, SlotFiles, SlotKind
+from codeflash_parallel.workspace.slot.staging import (
+    JOURNAL,
+    StageConflict,
+    Stager,
+    is_bytecode,
+    note_undone,
+    staged_in,
+)
+from codeflash_parallel.workspace.slot.tree_guard import (
+    NotRestored,
+    OriginalFile,
+    TreeGuard,
+    wait_past,
+    write_file,
+)
+
+#: Beside the tree of a slot.
+ASIDE = "aside"
 
 __all__ = ["KEPT_MARK", "SNAPSHOT_MTIME_NS", "Slot", "SlotBroken", "SlotFiles", "StageConflict"]
 
 
 #: Marks a slot that was kept for a look; `recover` leaves it alone, `clean` removes it.
 KEPT_MARK = "kept.json"
+
+
+class SlotTrash:
+    """What is to be removed from one slot; `drop` and `sweep` may run in different threads.
+
+    Args:
+        folder: on the file system of the slot; what is dropped lies there under a random name until `sweep`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: deque[Path] = deque()
+        self._names: set[str] = set()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What in the folder is waste that has not been removed yet."""
+        return frozenset(self._names)
+
+    def drop(self, path: Path) -> None:
+        """Make a path free; what is missing is fine.
+
+        Raises:
+            OSError: it can neither be moved nor removed.
+        """
+        try:
+            is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+        except OSError:
+            is_folder = False
+        if not is_folder or not self._moved(path):
+            remove_tree(path)
+
+    def _moved(self, path: Path) -> bool:
+        place = self._folder / f".{secrets.token_hex(8)}"
+        self._names.add(place.name)
+        try:
+            path.rename(place)
+        except OSError:  # a folder without rights cannot change its parent
+            self._names.discard(place.name)
+            return False
+        self._waiting.append(place)
+        return True
+
+    def sweep(self) -> None:
+        """Remove what was dropped.
+
+        Raises:
+            OSError: something cannot be removed; it goes with the slot.
+        """
+        while self._waiting:
+            place = self._waiting.popleft()
+            remove_tree(place)
+            self._names.discard(place.name)
+
+
+@dataclass(slots=True)
+class SlotResidue:
+    """Filled once, when the slot is given back.
+
+    Attributes:
+        changed: paths of the snapshot that were changed or removed, staged edits apart.
+        added: new paths, bytecode apart.
+        mirror: the mirror's own files that somebody changed while the slot was in use.
+    """
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Away:
+    """Something that lies elsewhere.
+
+    Attributes:
+        path: where it belongs, relative to the tree.
+        place: where it is.
+        right: what was as it should be, by path, as it is now; of a folder nothing, for what is in one
+            does not change with its name.
+    """
+
+    path: str
+    place: Path
+    right: Mapping[str, Seen]
+
+
+class HiddenFiles:
+    """Puts files of one tree aside and back; all of it blocks.
+
+    Args:
+        tree: knows the tree.
+        folder: of the slot; no candidate can name it at `landlock` and `sandbox`.
+        drop: makes a path free.
+    """
+
+    def __init__(self, *, tree: TreeGuard, folder: Path, drop: Callable[[Path], None]) -> None:
+        self._tree, self._folder, self._drop = tree, folder / ASIDE, drop
+        self._away: list[_Away] = []
+
+    def put(self, paths: Iterable[str]) -> None:
+        """Put files and folders aside, and the bytecode of modules with them; what is staged stays.
+
+        Raises:
+            OSError: something cannot be moved; `back` brings back what could.
+        """
+        self.back()
+        self._drop(self._folder)  # there is none, unless somebody has made it
+        self._folder.mkdir(mode=0o700)
+        for path in paths:
+            for one in (path, *self._bytecode(path)):
+                self._put(one)
+        # What changes from now on must be seen to have changed.
+        wait_past(max((seen[3] for away in self._away for seen in away.right.values()), default=0))
+
+    def back(self) -> None:
+        """Put everything back where it was; what cannot be is left for the guard to find.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        while self._away:
+            away = self._away.pop()
+            now = self._looks(away.path, away.place)
+            right = [path for path, seen in away.right.items() if now.get(path) == seen]
+            if self._return(away):
+                self._tree.adopt(right)
+        with suppress(OSError):  # not there; or not empty, and then it goes with what lies beside the tree
+            self._folder.rmdir()
+
+    def _put(self, path: str) -> None:
+        place, there = self._tree.root / path, self._folder / str(len(self._away))
+        if look(place) is None or self._tree.expects(path):
+            return
+        known = self._tree.known
+        right = [name for name, seen in self._looks(path, place).items() if known.get(name) == seen]
+        if not _moved(place, there):
+            return
+        now = self._looks(path, there)
+        self._away.append(_Away(path=path, place=there, right={n: now[n] for n in right if n in now}))
+
+    def _return(self, away: _Away) -> bool:
+        """Put one thing back; say whether it could be done."""
+        root, target = self._tree.root, self._tree.root / away.path
+        if not all(_is_folder(root / above) for above in parents(away.path)):
+            return False  # one may be a link to somewhere else by now
+        if look(target) is not None:  # somebody has put another one there
+            self._drop(target)
+        return look(away.place) is not None and _moved(away.place, target)
+
+    def _looks(self, path: str, place: Path) -> dict[str, Seen]:
+        """Return what is to be learned anew when something is moved, by path in the tree."""
+        seen = look(place)
+        return {} if seen is None or _is_folder(place) else {path: seen}
+
+    def _bytecode(self, path: str) -> list[str]:
+        """Return the bytecode of a module."""
+        above, _, name = path.rpartition("/")
+        stem, _, suffix = name.rpartition(".")
+        if suffix != "py":
+            return []
+        folder = f"{above}/__pycache__" if above else "__pycache__"
+        found = names_in(self._tree.root / folder)
+        return [f"{folder}/{n}" for n in found if n.startswith(f"{stem}.") and n.endswith(".pyc")]
+
+
+def _is_folder(path: Path) -> bool:
+    seen = look(path)
+    return seen is not None and stat.S_ISDIR(seen[0])
+
+
+def _moved(source: Path, target: Path) -> bool:
+    """Move something; say whether that is allowed: whoever may not write to a folder cannot move it."""
+    try:
+        source.rename(target)
+    except PermissionError:
+        return False
+    return True
 
 
 class SlotBroken(Exception):  # noqa: N818 - a state of the machinery

@@ -17,10 +17,15 @@ from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.workspace.cache_layout import cache_faults, locked, remove_tree
 from codeflash_parallel.workspace.cleanup import drop_worktrees
 from codeflash_parallel.workspace.git.git_client import TreeEntry, blob_id
-from codeflash_parallel.workspace.slot.slot import Slot
-from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, SlotFiles
-from codeflash_parallel.workspace.slot.trash import SlotTrash
-from codeflash_parallel.workspace.slot.tree_copy import SlotKind, clone, clones_work, cost_of
+from codeflash_parallel.workspace.slot.slot import Slot, SlotTrash
+from codeflash_parallel.workspace.slot.slot_files import (
+    SNAPSHOT_MTIME_NS,
+    SlotFiles,
+    SlotKind,
+    clone,
+    clones_work,
+    cost_of,
+)
 from codeflash_parallel.workspace.slot.tree_guard import NotRestored, OriginalFile, TreeGuard, write_file
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot

@@ -36,7 +36,7 @@ from codeflash_parallel.run.check_phase.candidate_examiner import (
 )
 from codeflash_parallel.run.ledger import CandidateEntry
 from codeflash_parallel.run.step_cache import StepCache, StepKind
-from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
+from codeflash_parallel.workspace.slot.slot import SlotResidue
 
 SECOND = 10**9
 OK = CheckOutcome(code=Code.OK, reason="")

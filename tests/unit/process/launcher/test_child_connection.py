@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.launcher.pipe_reader import BoundedOutput, ClippedOutput
+from codeflash_parallel.process.launcher.child_connection import BoundedOutput, ClippedOutput
 
 chunks = st.lists(st.binary(max_size=40), max_size=20)
 

@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from codeflash_parallel.process.launcher.launcher import start_launcher_process
-from codeflash_parallel.process.resource_shortage import shortage_of
+from codeflash_parallel.process.machine import shortage_of
 from codeflash_parallel.result.errors import EnvironmentFault
 
 
