@@ -1,6 +1,6 @@
 """Requests to providers: what the budget allows, and answers with a deadline on each request.
 
-A provider is called on a worker thread. One that raises, gives a malformed answer or hangs costs that request
+A provider is called on a thread of one `ThreadPoolExecutor`. One that raises, gives a malformed answer or hangs costs that request
 only. Past its deadline it is abandoned: its answer is ignored and another thread takes its place; after
 `MAX_ABANDONED` such requests, providers are off for the rest of the run. Leaving the broker never waits for a
 provider. The interpreter, however, joins worker threads when it exits: a program that gives us a Python
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -144,8 +145,13 @@ class Broker:
     """Made by `open_broker`; each caller awaits the outcome of its own request."""
 
     def __init__(
-        self, repairer: _Provider | None, refiner: _Provider | None, warn: Callable[[str], None]
+        self,
+        threads: ThreadPoolExecutor,
+        repairer: _Provider | None,
+        refiner: _Provider | None,
+        warn: Callable[[str], None],
     ) -> None:
+        self._threads = threads
         self._repairer = repairer
         self._refiner = refiner
         self._warn = warn
@@ -181,14 +187,14 @@ class Broker:
         return await self._ask(self._refiner, tuple(requests), [r.candidate for r in requests])
 
     async def _ask(self, provider: _Provider, question: object, parents: Sequence[CandidateId]) -> Outcome:
-        call = partial(provider.outcome, question, parents)
         async with self._places:
             if self._is_off:
                 return ProviderFailure(reason="Providers are off: too many requests never came back.")
             with anyio.move_on_after(provider.deadline_s):
+                answer = self._threads.submit(provider.outcome, question, parents)
                 # A limiter of its own: the default one is shared with all other threads, and may be full.
-                threads = anyio.CapacityLimiter(1)
-                return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+                alone = anyio.CapacityLimiter(1)
+                return await anyio.to_thread.run_sync(answer.result, abandon_on_cancel=True, limiter=alone)
             self._abandoned += 1
             if self._abandoned == MAX_ABANDONED:
                 self._warn(f"{MAX_ABANDONED} requests hang; providers are not asked any more in this run.")
@@ -220,7 +226,9 @@ async def open_broker(
             return _Provider(name=name, call=partial(provider.answer, children), deadline_s=limit_s)
         return None if provider is None else _Provider(name=name, call=provider, deadline_s=deadline_s)
 
+    threads = ThreadPoolExecutor(WORKERS + MAX_ABANDONED, thread_name_prefix="codeflash-provider")
     try:
-        yield Broker(bound("repairer", repairer), bound("refiner", refiner), warn)
+        yield Broker(threads, bound("repairer", repairer), bound("refiner", refiner), warn)
     finally:
+        threads.shutdown(wait=False, cancel_futures=True)
         children.close()

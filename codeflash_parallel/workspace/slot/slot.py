@@ -1,4 +1,4 @@
-"""One slot: a work tree that takes edits of a candidate, detects other changes, hides tests, and is restored."""
+"""One slot: a work tree that takes edits of a candidate, detects other changes, hides tests, is restored."""
 
 from __future__ import annotations
 
