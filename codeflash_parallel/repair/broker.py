@@ -1,12 +1,11 @@
 """Requests to providers: what the budget allows, and answers with a deadline on each request.
 
-A provider is called on a thread of one `ThreadPoolExecutor`. One that raises, gives a malformed answer or hangs
-costs that request only. Past its deadline it is abandoned: its answer is ignored and another thread takes its
-place; after
-`MAX_ABANDONED` such requests, providers are off for the rest of the run. Leaving the broker never waits for a
-provider. The interpreter, however, joins worker threads when it exits: a program that gives us a Python
-callable which never returns can only be ended by a signal. The providers of our own command line are child
-processes, which are killed when the broker is left.
+A provider is called on a thread of one `ThreadPoolExecutor`. One that raises, gives a malformed answer or
+hangs costs that request only. Past its deadline it is abandoned: its answer is ignored and another thread
+takes its place; after `MAX_ABANDONED` such requests, providers are off for the rest of the run. Leaving the
+broker never waits for a provider. The interpreter, however, joins worker threads when it exits: a program
+that gives us a Python callable which never returns can only be ended by a signal. The providers of our own
+command line are child processes, which are killed when the broker is left.
 """
 
 from __future__ import annotations
