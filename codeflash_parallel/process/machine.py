@@ -1,4 +1,4 @@
-"""What this machine has to offer: cores, memory, load; and which of its boots this is."""
+"""The machine: its cores, memory, load and limits, and the id of its boot."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _no_memory() -> EnvironmentFault:
 
 
 class Machine(NamedTuple):
-    """What we may use.
+    """Resources that this process may use.
 
     Attributes:
         cores: logical cores we may run on.

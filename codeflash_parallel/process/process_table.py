@@ -1,4 +1,4 @@
-"""What /proc says about the descendants of a process.
+"""Descendants of a process, read from /proc.
 
 The launcher is a subreaper: whatever a job starts, however it detaches itself, stays a descendant of the
 launcher. So one walk down from the launcher finds everybody, and only orphans (its direct children that are

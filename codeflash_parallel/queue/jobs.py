@@ -26,7 +26,7 @@ Fence = NewType("Fence", int)
 
 
 class JobKind(StrEnum):
-    """What a worker does for a job."""
+    """Work that a worker does for a job."""
 
     #: Checks, races and profiles candidates.
     EVALUATE = "evaluate"
@@ -83,7 +83,7 @@ class Strategy(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What a full queue does with a new job."""
+    """Rule for a new job when the queue is full."""
 
     #: It is refused.
     REJECT = "reject"

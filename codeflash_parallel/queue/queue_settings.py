@@ -61,7 +61,7 @@ def _why_not_rate(text: RateText) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSettings:
-    """What a queue may be told. Times in seconds: this is the border where people write them."""
+    """Settings of a queue. Times are in seconds, as people write them."""
 
     max_concurrent: int = setting(0, "Jobs that run at once; 0: as many as cores and memory bear.")
     strategy: Strategy = setting(Strategy.FAIR, "Who is next: fair, fifo or priority.", choices=Strategy)

@@ -78,12 +78,12 @@ class RunContext:
 
     @property
     def guest(self) -> RunnerConfig:
-        """What all runners of the run have in common."""
+        """Configuration that all runners of the run share."""
         return self.plan.guest
 
     @property
     def baseline(self) -> Baseline:
-        """What candidates are compared with."""
+        """Baseline that candidates are compared with."""
         return self.plan.baseline
 
     def sources_of(self, candidate: Candidate) -> tuple[tuple[str, str], ...]:
@@ -96,7 +96,7 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaceFinding:
-    """What the races of a run have found so far.
+    """Findings of the races of a run so far.
 
     Attributes:
         races: of every round.
@@ -127,7 +127,7 @@ class RaceFinding:
 
 @dataclass(kw_only=True, slots=True)
 class RunFindings:
-    """What a run has found out so far, and where its time went.
+    """Findings of a run so far, and the time of each phase.
 
     Attributes:
         races: whether equivalent candidates are raced.

@@ -129,7 +129,7 @@ class RunState:
 
     @property
     def progress(self) -> str:
-        """How many candidates have been checked, a clause."""
+        """Number of candidates checked so far, a clause."""
         return f"{self.checked} of {len(self.submissions)} candidates had been checked"
 
 

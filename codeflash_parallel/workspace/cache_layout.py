@@ -1,4 +1,4 @@
-"""Where things lie in the cache, and how faults of its disk are told.
+"""Layout of the cache, and messages for faults of its disk.
 
 ::
 

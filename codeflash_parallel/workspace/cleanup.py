@@ -21,7 +21,7 @@ from codeflash_parallel.workspace.slot_owner import is_free, owner_path
 
 
 class CleanMode(StrEnum):
-    """What `clean` does with what it finds."""
+    """Action of `clean` on a thing in the cache."""
 
     #: Say what would be removed.
     DRY_RUN = "dry-run"
@@ -30,7 +30,7 @@ class CleanMode(StrEnum):
 
 
 class LeftoverKind(StrEnum):
-    """What was found in the cache."""
+    """Things found in the cache."""
 
     #: A slot that was kept for a look.
     KEPT_SLOT = "kept slot"

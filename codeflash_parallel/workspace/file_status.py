@@ -1,4 +1,4 @@
-"""What lies at a path: the few values of its status that tell one state from another."""
+"""Status of a path: the few values that tell one state from another."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ class SlotQueue(Generic[_T]):
 
     @property
     def size(self) -> int:
-        """How many slots there are, free or taken."""
+        """Number of slots, free or taken."""
         return self._size
 
     @property
     def taken(self) -> frozenset[_T]:
-        """What has been handed out and has not come back."""
+        """Slots that were handed out and have not come back."""
         return frozenset(self._taken)
 
     async def wait_for_one(self) -> list[_T]:
@@ -150,7 +150,7 @@ class SlotPool:
 
     @property
     def size(self) -> int:
-        """How many slots for candidates there are, free or taken."""
+        """Number of slots for candidates, free or taken."""
         return self._line.size
 
     @property

@@ -98,7 +98,7 @@ _MAIN = threading.main_thread().ident
 
 
 class CallOrigin:
-    """Where calls come from: a target as one module defines it."""
+    """Origin of calls: a target as one module defines it."""
 
     def __init__(self, recorder, target, module, via, shape="function"):
         self.target, self.module, self.via, self.shape = target, module, via, shape
@@ -351,7 +351,7 @@ SILENT = UnrecordedTrace()
 
 
 class _GeneratorTrace:
-    """What a generator has given so far; its outcome is written when it ends, or as far as it was read."""
+    """Items of a generator so far; its outcome is written when it ends, or as far as it was read."""
 
     def __init__(self, recorder, call, args, kwargs):
         self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)

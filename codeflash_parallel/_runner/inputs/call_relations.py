@@ -370,7 +370,7 @@ _ATOMS = (str, bytes, bool, int, float, complex, type(None))
 
 
 class CallRelations:
-    """What all calls have in common: `places` by position, `pairs` between arguments."""
+    """Relations that all calls have in common: `places` by position, `pairs` between arguments."""
 
     def __init__(self, places, pairs):
         self.places, self.pairs = places, pairs

@@ -82,7 +82,7 @@ _HEAP_TYPE = 1 << 9
 
 
 class ObjectConstructors:
-    """What is known of the constructors of observed objects.
+    """Constructors of observed objects, as far as they are known.
 
     Args:
         values: observed, of any types.

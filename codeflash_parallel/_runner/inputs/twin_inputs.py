@@ -75,7 +75,7 @@ def run(spec, channel):
 
 
 class _Maker:
-    """What all groups share: relations, budgets, what has been seen."""
+    """State that all groups share: relations, budgets, inputs seen so far."""
 
     def __init__(self, spec, calls):
         self._calls, self._seed = calls, spec["seed"]

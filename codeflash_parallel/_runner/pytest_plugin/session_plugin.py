@@ -18,7 +18,7 @@ from . import session_overrides
 
 
 class SessionPlugin:
-    """What the guest adds to a session: of the only process, of xdist's controller, or of a worker."""
+    """Plugin of the runner in a session: of the only process, of xdist's controller, or of a worker."""
 
     def __init__(self, spec, channel, guard, recording, runtestloop=None, *, in_worker=False):
         self._spec, self._channel, self._guard, self._recording = spec, channel, guard, recording

@@ -258,7 +258,7 @@ _FIXED = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
 class ResultStability:
-    """What calls gave, and whether it is still that.
+    """Results of calls, and whether they are still the same.
 
     Attributes:
         unseen: numbers of the calls that there was no more time for: which ones differs from run to run.
@@ -431,7 +431,7 @@ class ScratchArguments:
 
 
 class _Parts:
-    """What a list holds: `shape` of it and of all lists in it, their `lists`' addresses, and other items."""
+    """Contents of a list: `shape` of it and of all lists in it, their `lists`' addresses, and other items."""
 
     def __init__(self, value):
         self.lists, self.leaves, shape, left = set(), [], [], [value]

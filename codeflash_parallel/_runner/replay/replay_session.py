@@ -122,7 +122,7 @@ def open_session(spec, channel, path, wanted=None):
 
 
 class ReplaySession:
-    """What all calls of one process share: resolved targets and the event loop."""
+    """State that all calls of one process share: resolved targets and the event loop."""
 
     def __init__(self, spec):
         self._targets = Targets(spec, instrumentation.REGISTRY)

@@ -25,7 +25,7 @@ from codeflash_parallel.result.outcome_codes import Code, Level
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tolerance:
-    """How far apart floats may lie: ``|got - expected| <= atol + rtol * |expected|``; both 0: exactly."""
+    """Tolerance of floats: ``|got - expected| <= atol + rtol * |expected|``; both 0: exactly."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -137,7 +137,7 @@ ENOUGH = DERIVED_INSIDE // 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparisonRules:
-    """What a difference has to be to count.
+    """Rules by which a difference counts.
 
     Attributes:
         strict: hints reject, too.
@@ -158,7 +158,7 @@ class ComparisonRules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineReplays:
-    """What the baseline's replays gave.
+    """Results of the baseline's replays.
 
     Attributes:
         calls: captured ones, by index.
@@ -209,7 +209,7 @@ class BaselineReplays:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallMeasurement:
-    """What more is known of a differing call.
+    """Details of a differing call.
 
     Attributes:
         gap: how far its floats lie apart; they are all that differs.

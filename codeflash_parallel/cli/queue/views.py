@@ -47,7 +47,7 @@ PAUSE_S = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _QueueView:
-    """What is shown: some jobs, and perhaps the figures of the whole queue."""
+    """Content of a view: some jobs, and perhaps the figures of the whole queue."""
 
     views: Sequence[JobView]
     health: QueueHealth | None = None

@@ -122,7 +122,7 @@ class BoundedOutput:
 
 
 class PipeMemory:
-    """What all our pipes may hold, in bytes: the tests that we start need pipes of the same user, too.
+    """Capacity of all our pipes, in bytes: the tests that we start need pipes of the same user, too.
 
     Where a user's pipes hold more than the kernel's limit, it makes each new one an eighth as large as usual,
     and a test that writes to its own pipe before it reads from it hangs.

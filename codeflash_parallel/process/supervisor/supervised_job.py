@@ -45,7 +45,7 @@ INIT = "cfp-init"
 
 
 class JobPhase(StrEnum):
-    """Where a job stands."""
+    """State of a job."""
 
     RUNNING = "running"
     SETTLING = "settling"

@@ -169,7 +169,7 @@ class WorkerPool:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the processes of workers, one sentence; empty if nothing is."""
+        """Fault of the processes of workers, one sentence; empty if there is none."""
         left = ", ".join(self.unkillable)
         return f"Processes that could not be killed: {left}." if left else ""
 

@@ -142,7 +142,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 class DatabaseFileCheck(StrEnum):
-    """How thoroughly the file is checked when it is opened."""
+    """Depth of the check when the file is opened."""
 
     #: Header and schema version.
     HEADER = "header"

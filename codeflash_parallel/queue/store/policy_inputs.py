@@ -1,4 +1,4 @@
-"""What the policy decides on, read from the jobs; and the place of a job."""
+"""Inputs of the policy, read from the jobs, and the position of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rounds count: those of a quiet machine, and whether long calls of all arms run at once. Pure.
+"""Valid rounds: those of a quiet machine; and when long calls of all arms run at once. Pure.
 
 No rule here looks at which arm gained: clocks that jumped are the machine's, and time in line for a core is
 added up over the timed blocks of all arms alike. A rule that may void one round in four at most cannot be

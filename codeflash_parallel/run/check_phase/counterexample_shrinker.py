@@ -97,7 +97,7 @@ class CounterexampleShrinker:
 
     @property
     def _tries(self) -> int:
-        """How many inputs are tried in a round, by what looking at a captured call takes."""
+        """Inputs to try in a round, by the time that a captured call takes."""
         call_ns = self._baseline.replay_cpu_ns // max(1, len(self._baseline.calls))
         return min(TRIES, TRYING_NS // max(1, call_ns))
 

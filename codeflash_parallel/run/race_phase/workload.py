@@ -40,7 +40,7 @@ _INSTEAD = " (other work: --benchmark FILE::FUNCTION or --benchmark-command COMM
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """What is timed.
+    """Work that is timed.
 
     Attributes:
         why: why this and nothing else, one clause.

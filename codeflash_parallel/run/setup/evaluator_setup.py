@@ -37,7 +37,7 @@ _BEHIND = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setup:
-    """What is given. Made by `set_up`.
+    """Everything that an evaluator is given. Made by `set_up`.
 
     Attributes:
         guest_dir: the installed guest.
@@ -195,7 +195,7 @@ _SHARE_FACTOR = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shares:
-    """What may be used.
+    """Resources that may be used.
 
     Attributes:
         slots: how many candidates are evaluated at once.

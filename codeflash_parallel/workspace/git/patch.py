@@ -196,7 +196,7 @@ class PatchRefused(Exception):  # noqa: N818 - a property of the candidate
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PatchForm:
-    """How the names in a patch are to be read."""
+    """Form in which the names in a patch are read."""
 
     strip: int
     folder: str

@@ -32,7 +32,7 @@ _MOST_LEFT_OUT = 1000
 
 
 class WorkTreeListing(NamedTuple):
-    """What a snapshot is made of.
+    """Content of a snapshot.
 
     Attributes:
         files: tracked and untracked files and symbolic links that exist, relative to the root, sorted.

@@ -48,7 +48,7 @@ KEPT_MARK = "kept.json"
 
 
 class SlotTrash:
-    """What is to be removed from one slot; `drop` and `sweep` may run in different threads.
+    """Waste to be removed from one slot; `drop` and `sweep` may run in different threads.
 
     Args:
         folder: on the file system of the slot; what is dropped lies there under a random name until `sweep`.
@@ -61,7 +61,7 @@ class SlotTrash:
 
     @property
     def names(self) -> frozenset[str]:
-        """What in the folder is waste that has not been removed yet."""
+        """Waste in the folder that has not been removed yet."""
         return frozenset(self._names)
 
     def drop(self, path: Path) -> None:

@@ -57,7 +57,7 @@ class SlotFactory:
 
     @property
     def folder(self) -> Path:
-        """Where the run's slots lie."""
+        """Folder of the run's slots."""
         return self.mirror.home.slots / self.run_id
 
     def make(self, number: int, pristine: Slot | None = None) -> Slot:

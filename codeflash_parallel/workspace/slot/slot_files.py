@@ -22,7 +22,7 @@ SNAPSHOT_MTIME_NS = 1_000_000_000 * 10**9
 
 
 class SlotKind(StrEnum):
-    """How the files of a slot's tree were made."""
+    """Way in which the files of a slot's tree were made."""
 
     #: Written by git.
     WORKTREE = "worktree"
@@ -32,7 +32,7 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlotCost:
-    """What a slot takes of the disk, as it was made; what it shares with others is not counted.
+    """Disk space of a slot when it was made; blocks that it shares with others are not counted.
 
     Attributes:
         bytes: of blocks.
@@ -84,7 +84,7 @@ def _clone(source: str, copy: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlotFiles:
-    """What the files of a slot's tree are by right: blobs of the snapshot, and files of the slot's own."""
+    """Expected content of a slot's tree: blobs of the snapshot, and files of the slot's own."""
 
     git: Git
     entries: Mapping[str, TreeEntry]

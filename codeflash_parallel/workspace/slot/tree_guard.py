@@ -34,7 +34,7 @@ _POLL_S = 0.0005
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OriginalFile:
-    """What a path must hold.
+    """Expected content of a path.
 
     Attributes:
         data: bytes of a file, or the target of a link.
@@ -105,7 +105,7 @@ class TreeGuard:
 
     @property
     def known(self) -> Mapping[str, Seen]:
-        """What the tree holds when nothing is expected to differ."""
+        """Content of the tree when nothing is expected to differ."""
         return self._known
 
     @property

@@ -67,7 +67,7 @@ class DraftChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraftTree:
-    """What a candidate makes of the snapshot."""
+    """Changes of a candidate to the snapshot."""
 
     changes: tuple[DraftChange, ...]
     diff: str

@@ -1,4 +1,4 @@
-"""What a snapshot is to be taken of, and what a ref names. Light."""
+"""Request for a snapshot, and the commit that a ref names. Light."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codeflash_parallel.workspace.git.repository import Repository
 
 
 class SnapshotRequest(NamedTuple):
-    """What a snapshot is taken of.
+    """Request for a snapshot.
 
     Attributes:
         base: a ref of the user's repository; empty: the tree as it is on disk.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -36,3 +37,10 @@ def test_files_of_tests_have_names_of_their_own() -> None:
         path.name for path in house.files_of(house.ROOT / "tests") if path.name.startswith("test_")
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_docstrings_say_what_a_thing_is() -> None:
+    """A noun or a verb comes first; a docstring that begins with "what" or "how" leaves the thing unnamed."""
+    question = re.compile(r'"""(What|Which|How|Whose|Where|Who)\b')
+    found = [path.name for path in house.files_of(house.PACKAGE) if question.search(path.read_text("utf-8"))]
+    assert found == []
