@@ -245,7 +245,7 @@ def _machine(settings: Settings) -> Iterator[Finding]:
 def _at_once(asked: Parallel, fits: int) -> Finding:
     """Say how many checks run at once; what one check takes is only known after the baseline has run."""
     slots = fits if asked == "auto" else asked
-    busy = "" if slots <= fits else f", more than the {fits} that cores and memory bear"
+    busy = "" if slots <= fits else f", more than the {fits} that the cores and the memory allow"
     unit = "slot" if slots == 1 else "slots"
     fewer = "; fewer checks at once where one keeps more than a core busy, or needs much memory"
     return Finding(name="parallel candidates", value=f"{slots} {unit}{busy}{fewer if slots > 1 else ''}")

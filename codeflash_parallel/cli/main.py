@@ -23,7 +23,7 @@ COMMANDS = MappingProxyType(
     {
         "run": "Check, race and profile candidates; say which is the fastest that is still correct.",
         "check": "Check candidates against the baseline; no race.",
-        "resume": "Go on with a run that was killed or interrupted; what is finished is not done again.",
+        "resume": "Continue a run that was killed or interrupted; finished steps are not repeated.",
         "apply": "Write a candidate of an earlier run into your tree.",
         "show": "Show an earlier run, or one of its candidates in full.",
         "list": "List the earlier runs of this repository.",

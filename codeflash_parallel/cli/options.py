@@ -173,7 +173,9 @@ def add_reports(parser: argparse.ArgumentParser) -> None:
     )
     add_timings(group)
     volume = group.add_mutually_exclusive_group()
-    volume.add_argument("-q", "--quiet", action="store_true", help="Say the verdict only, and no progress.")
+    volume.add_argument(
+        "-q", "--quiet", action="store_true", help="Print the verdict only, without progress."
+    )
     volume.add_argument("-v", "--verbose", action="store_true", help="Say every failure and difference.")
 
 

@@ -122,7 +122,7 @@ def _resume(args: argparse.Namespace, output: Output) -> int:
         run_dir = find_run(cache / repository.key, args.run_name, with_result=False)
         _require_writable(args, output)
         if read_state(run_dir).is_finished:
-            sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
+            sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to continue. Its result:\n")
             return _report_all(stored_result(load_document(run_dir)), args, output)
         changed = {name: value for name, value in vars(args).items() if name in _CHANGEABLE}
         stored = stored_run(run_dir.name, repository.root, cache_dir=os.fspath(cache), **changed)

@@ -109,7 +109,7 @@ class Settings:
     )
     parallel_candidates: Parallel = setting(
         "auto",
-        "How many candidates are evaluated at once; auto: as many as cores and memory bear.",
+        "How many candidates are evaluated at once; auto: as many as the cores and the memory allow.",
         short="-j",
         variable="CANDIDATES",
         minimum=1,

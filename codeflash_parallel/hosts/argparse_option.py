@@ -42,7 +42,7 @@ def add_parallel_candidates_option(
         type=parallel,
         default=environ.get(VARIABLE) or str(default),
         metavar="N|auto",
-        help="candidates evaluated at once; auto: what cores and memory bear"
+        help="candidates evaluated at once; auto: as many as the cores and the memory allow"
         f" (default: {default}, or ${VARIABLE})",
     )
 

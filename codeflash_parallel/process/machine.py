@@ -105,7 +105,7 @@ class Machine(NamedTuple):
 
 
 def auto_slots(machine: Machine) -> int:
-    """Return how many slots cores and memory bear."""
+    """Return how many slots the cores and the memory allow."""
     cores = min(machine.cores, int(machine.quota_cores))
     return max(1, min(cores, machine.memory_bytes // SLOT_BYTES, MOST_SLOTS))
 

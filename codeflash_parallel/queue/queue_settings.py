@@ -63,8 +63,8 @@ def _why_not_rate(text: RateText) -> str:
 class QueueSettings:
     """Settings of a queue. Times are in seconds, as people write them."""
 
-    max_concurrent: int = setting(0, "Jobs that run at once; 0: as many as cores and memory bear.")
-    strategy: Strategy = setting(Strategy.FAIR, "Who is next: fair, fifo or priority.", choices=Strategy)
+    max_concurrent: int = setting(0, "Jobs that run at once; 0: as many as the cores and the memory allow.")
+    strategy: Strategy = setting(Strategy.FAIR, "Order of jobs: fair, fifo or priority.", choices=Strategy)
     rate_limit: RateText = setting(
         "",
         "Starts of one submitter per span: 1/5m, units s, m, h and d; empty: no limit.",
@@ -80,7 +80,7 @@ class QueueSettings:
     per_submitter_queued: int = setting(0, "Jobs of one submitter that may wait; 0: no limit.")
     weights: Mapping[str, float] = setting(
         _NOTHING,
-        "Shares of runs and submitters by name, 0.001 to 1000; who is not named has 1.",
+        "Shares of runs and submitters by name, 0.001 to 1000; a name that is not given has 1.",
         takes_several=True,
         minimum=0.001,  # less is no share, and numbers of virtual time stay small
         maximum=1000,

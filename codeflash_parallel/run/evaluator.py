@@ -149,8 +149,8 @@ class Evaluator:
         .. versionadded:: 0.1.0
         """
         if self._is_queued:
-            hint = 'Go on with it in this process: executor = "local".'
-            raise UsageError("QUEUE_CANNOT_RESUME", "The daemon goes on with no run.", hint)
+            hint = 'Continue it in this process: executor = "local".'
+            raise UsageError("QUEUE_CANNOT_RESUME", "The daemon cannot continue a run.", hint)
         resources, given = self._open, Providers(repairer=repairer, refiner=refiner)
         async with self._turn:
             with self._stored(resumed_run(resources.setup.run_dir(run_id), self._must_fit)) as state:

@@ -119,7 +119,7 @@ class Run:
             self._over_budget = True
             self._ledger.warn(
                 f"The wall budget of {budget_s:g} s was spent. "
-                f"`codeflash-parallel resume {self._run_id}` goes on with the run."
+                f"`codeflash-parallel resume {self._run_id}` continues the run."
             )
 
     async def _make_steps(self, source: Entries) -> None:

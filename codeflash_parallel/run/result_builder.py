@@ -64,7 +64,7 @@ def interrupted(account: RunFindings, code: str) -> RunResult:
         family="interrupted",
         code=code,
         message="The run was interrupted.",
-        hint=f"`codeflash-parallel resume {account.run_id}` goes on with it.",
+        hint=f"`codeflash-parallel resume {account.run_id}` continues it.",
     )
     return replace(_result(account, None, "The run was interrupted."), error=fault)
 

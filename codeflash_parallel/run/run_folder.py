@@ -76,7 +76,7 @@ def _unfinished(run_dir: Path) -> RunResult:
 
 
 def _why_unfinished(run_dir: Path, state: RunState) -> RunFault:
-    hint = f"`codeflash-parallel resume {run_dir.name}` goes on with it."
+    hint = f"`codeflash-parallel resume {run_dir.name}` continues it."
     if is_alive(run_dir):
         return RunFault(family="interrupted", code="RUNNING", message="The run is still going on.")
     if state.end is not None and state.end.code:

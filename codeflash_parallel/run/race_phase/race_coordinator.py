@@ -147,7 +147,7 @@ class RaceCoordinator:
             except EnvironmentFault as fault:
                 if fault.code != BUSY:
                     raise
-                goes_on = f"`codeflash-parallel resume {context.run_id}` goes on with the run."
+                goes_on = f"`codeflash-parallel resume {context.run_id}` continues the run."
                 self._ledger.warn(f"The race was not held: {fault.message} {goes_on}")
                 account.finding = replace(before, not_held=fault.message)
             else:

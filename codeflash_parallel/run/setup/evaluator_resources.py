@@ -138,7 +138,7 @@ class EvaluatorResources:
                 "Evaluate again.",
             )
         self.setup.mirror.adopt(wanted, SnapshotRequest.of(self.setup.settings))
-        warn(f"The tree has changed since the run began: it goes on with snapshot {wanted.commit[:12]}.")
+        warn(f"The tree has changed since the run began: it continues with snapshot {wanted.commit[:12]}.")
         return wanted
 
     async def pool(self, snapshot: Snapshot, run_id: str) -> SlotPool:
