@@ -184,7 +184,7 @@ class _Race:
             layout += 1
 
     def _start_anew(self, error: ArmFailure) -> None:
-        """Continue with new processes after the baseline was lost, which the machine may have caused: once."""
+        """Continue with new processes after the baseline was lost, once: the machine may be the cause."""
         if self._lost_baseline:
             raise error
         self._lost_baseline = f"The baseline {error.reason}; new processes took over."

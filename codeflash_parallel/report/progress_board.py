@@ -172,7 +172,7 @@ class PlainLines(Progress):
             case CandidateFinished():
                 self._finished(event)
             case RunWaits():
-                self._say(f"waits: {event.why}" if event.why else "goes on")
+                self._say(f"waits: {event.why}" if event.why else "continues")
             case Warned():
                 self._say(f"warning: {event.message}")
             case _:

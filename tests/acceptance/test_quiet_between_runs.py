@@ -35,4 +35,4 @@ async def test_a_check_waits_for_what_is_timed_elsewhere(
         assert started.process.poll() is None
     finished = await anyio.to_thread.run_sync(started.finish)
     assert finished.status == 0, str(finished)
-    assert "goes on" in finished.errors
+    assert "continues" in finished.errors

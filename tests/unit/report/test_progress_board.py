@@ -22,7 +22,7 @@ def test_as_lines():
     stream = io.StringIO()
     lines = PlainLines(board_on(stream), lambda: 0.0)
     lines(WAITS), lines(GOES_ON)
-    assert stream.getvalue().splitlines() == ["waits: something is timed", "goes on"]
+    assert stream.getvalue().splitlines() == ["waits: something is timed", "continues"]
 
 
 def test_on_the_board():
