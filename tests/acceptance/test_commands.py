@@ -110,6 +110,7 @@ def assert_applied_once(place: Place, run_id: str) -> None:
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_show_says_what_differs(build: Callable[[str], Place]) -> None:
     """The run that its fixture describes, as it is stored."""
     place, fixture = build(SHOWN), load_fixture(SHOWN)

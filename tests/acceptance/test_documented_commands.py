@@ -23,22 +23,16 @@ from harness import (
     make_place,
 )
 
-pytestmark = pytest.mark.slow
+# The demonstration, a session of its own in the gate, runs the same commands on the same project.
+pytestmark = [pytest.mark.slow, pytest.mark.witness]
 
-#: Pages of the gate; the others show options of the same commands.
-OF_THE_GATE = {"docs/tutorial.md"}
 #: Wall seconds that a race may take: on a machine that other tests use, the automatic budget may be too short.
 BUDGET = {"CODEFLASH_PARALLEL_TIME_BUDGET": "150"}
 #: It makes its own copy of the project, and its own candidates.
 BEGINS_EMPTY = {"docs/tutorial.md"}
 
 
-def _marked(page: Path) -> object:
-    name = name_of(page)
-    return pytest.param(page, id=name, marks=() if name in OF_THE_GATE else pytest.mark.witness)
-
-
-@pytest.mark.parametrize("page", [_marked(page) for page in executed_pages()])
+@pytest.mark.parametrize("page", executed_pages(), ids=name_of)
 def test_the_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
     place = make_place(tmp_path / "user")
     if name_of(page) not in BEGINS_EMPTY:

@@ -18,6 +18,7 @@ def test_writes_outside():
 """
 
 
+@pytest.mark.witness
 def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Callable[[str], Place]) -> None:
     place = build("in_tree_venv")
     del place.environment["CODEFLASH_PARALLEL_ALLOW_WRITE"]

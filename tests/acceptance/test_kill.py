@@ -92,6 +92,7 @@ def test_termination(build: Callable[[Fixture], Place], fixture: Fixture) -> Non
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_second_ctrl_c(build: Callable[[Fixture], Place], fixture: Fixture) -> None:
     """The second one ends it at once; what is left is for the next start."""
     place = build(fixture)

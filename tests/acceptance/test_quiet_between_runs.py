@@ -19,6 +19,7 @@ pytestmark = pytest.mark.engine
 LONG_S = 60.0
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_check_waits_for_what_is_timed_elsewhere(
     build_once: Callable[[str], Place], tmp_path: Path

@@ -135,6 +135,7 @@ def test_a_judge_that_is_none_is_named(tmp_path: Path, judge: str, said: str) ->
         assert "in call " in caught.value.message
 
 
+@pytest.mark.witness
 def test_a_judge_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codeflash_parallel.check.comparison.accept_function.START_S", 2.0)
     monkeypatch.setattr("codeflash_parallel.check.comparison.accept_function.ANSWER_S", 0.0)
@@ -202,6 +203,7 @@ def seldom(numbers, total):
 )
 
 
+@pytest.mark.witness
 def test_results_of_timed_calls_are_judged(tmp_path: Path) -> None:
     right = {"first": FIRST, "by_lot": BY_LOT.replace("best = sorted", "return sorted")}
     submissions = [

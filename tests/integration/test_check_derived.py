@@ -403,6 +403,7 @@ def encode(value):
 """
 
 
+@pytest.mark.witness
 async def test_an_encoder_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(ENCODER, encoding="utf-8")
     async with open_check_lab(tmp_path, files=OWN, derives=True, learns=False) as lab:
@@ -430,6 +431,7 @@ def test_pairs():
 }
 
 
+@pytest.mark.witness
 async def test_slow_calls_have_fresh_inputs_too(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=SLOW, targets=("shop/sums.py::pairs",), derives=True) as lab:
         assert lab.baseline.level is Level.DERIVED

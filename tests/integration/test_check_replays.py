@@ -50,6 +50,7 @@ async def test_of_an_argument_the_part_is_told_that_is_left_otherwise(lab: Check
     assert told == ("10, leaving [5, 5]", "10, leaving [5, 5, 0]")
 
 
+@pytest.mark.witness
 async def test_who_ends_or_holds_the_process_is_named(lab: CheckLab) -> None:
     cases = [
         ("os._exit(0)", Code.CRASHED),

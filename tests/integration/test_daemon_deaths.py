@@ -88,6 +88,7 @@ def test_a_job_whose_daemon_dies_each_time_is_dead_and_one_that_was_drained_is_n
         assert (job.state, job.crashes) == (JobState.QUEUED, 0)
 
 
+@pytest.mark.witness
 @pytest.mark.slow
 def test_a_stuck_worker_holds_up_no_cancel(place: Place) -> None:
     place.start()

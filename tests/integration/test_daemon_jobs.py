@@ -87,6 +87,7 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
         assert (mode, stat.S_IMODE(place.folder.stat().st_mode)) == (0o600, 0o700)
 
 
+@pytest.mark.witness
 def test_errors_are_results_and_are_tried_again_when_asked_again(place: Place) -> None:
     place.start()
     with place.client() as client:
@@ -261,6 +262,7 @@ def test_a_stopped_daemon_is_noticed(place: Place, monkeypatch: pytest.MonkeyPat
         assert future.cancel()
 
 
+@pytest.mark.witness
 def test_a_grader_of_the_user_s_own(place: Place) -> None:
     grader = "import json; from shop.sums import total; print(json.dumps({'score': total([1, 2, 3])}))"
     place.start()
@@ -280,6 +282,7 @@ def test_a_grader_of_the_user_s_own(place: Place) -> None:
             assert caught.value.code == code
 
 
+@pytest.mark.witness
 @pytest.mark.engine
 @pytest.mark.anyio
 async def test_the_same_call_goes_to_the_daemon(place: Place) -> None:

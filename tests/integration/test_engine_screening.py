@@ -173,6 +173,7 @@ TEST_PRICE_LATE = """
 """
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_the_verdict_says_how_many_tests_the_baseline_fails(tmp_path: Path) -> None:
     red = """
@@ -359,6 +360,7 @@ TEST_SPOILED = """
 """
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_leader_that_fails_a_test_that_was_left_out_is_not_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -126,6 +126,7 @@ async def test_times_add_up(shop: Path) -> None:
     assert result.slots["inodes"] > 0
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_servers_live_from_call_to_call_and_their_findings_longer(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

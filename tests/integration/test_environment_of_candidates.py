@@ -78,6 +78,7 @@ async def test_secrets_reach_neither_candidates_nor_what_is_kept_of_a_run(tmp_pa
     assert files_with(SECRET, tmp_path / "cache") == []
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_red_baseline_names_the_variable_and_with_it_the_run_goes_on(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", tests__test_needed_py=NEEDED)

@@ -209,6 +209,7 @@ async def test_budgets_cancel_what_they_do_not_reach(shop: Path) -> None:
     assert any("wall budget" in warning for warning in result.warnings)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_targets_are_what_the_candidates_change(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
@@ -344,6 +345,7 @@ async def test_a_plain_generator_is_a_source(shop: Path) -> None:
     assert any("'one'" in warning for warning in result.warnings)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_extra_tests_come_on_top_and_the_user_s_tree_does_not_have_them(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

@@ -180,7 +180,9 @@ def unlike(name: str, new: str) -> Submission:
     )
 
 
-@pytest.mark.parametrize(("depth", "inside"), [("quick", DERIVED_INSIDE), ("full", 4_000)])
+@pytest.mark.parametrize(
+    ("depth", "inside"), [("quick", DERIVED_INSIDE), pytest.param("full", 4_000, marks=pytest.mark.witness)]
+)
 async def test_inputs_are_made_once_for_the_same_constants_as_many_as_the_depth_says(
     depth: str, inside: int, tmp_path: Path, wanted: list[int]
 ) -> None:
@@ -213,6 +215,7 @@ def test_kept():
 """
 
 
+@pytest.mark.witness
 async def test_the_baselines_two_runs_are_in_other_seconds_of_the_day(tmp_path: Path) -> None:
     log = tmp_path / "shared" / "log"
     log.parent.mkdir()

@@ -37,6 +37,7 @@ async def test_one_at_a_time_and_again_when_he_is_gone(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.witness
 @pytest.mark.engine
 async def test_two_evaluators_share_what_one_has_found_out(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

@@ -136,6 +136,7 @@ async def test_a_provider_that_fails_costs_its_own_request_only(shop: Path) -> N
     assert "within 1 s" in said
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancestors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

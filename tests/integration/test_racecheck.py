@@ -40,6 +40,7 @@ def repository(tmp_path):
     return root
 
 
+@pytest.mark.witness
 def test_identical_code_is_raced_by_the_users_rules_and_nothing_is_left(repository, tmp_path):
     cache = tmp_path / "cache"
     (cache / f"{PREFIX}of-somebody-killed" / "private").mkdir(parents=True)

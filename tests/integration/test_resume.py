@@ -206,7 +206,7 @@ def spoil(run_dir: Path, how: str) -> None:
         ("newer", 4, "schema 99"),
         ("alive", 2, "still going on"),
         ("unknown", 2, "There is no run"),
-        ("gone", 2, "has no run.json"),
+        ("gone", 2, "There is no run"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_said_in_one_line(

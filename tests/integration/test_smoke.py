@@ -29,6 +29,7 @@ def settings(cache: Path, **fields: object) -> Settings:
     )  # type: ignore[arg-type]
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(shop: Path) -> None:
     project = shop / "project"
@@ -74,6 +75,7 @@ async def test_values_reject_what_tests_do_not_see(tmp_path: Path) -> None:
     assert (wrong.difference.expected, wrong.difference.got) == ("14", "6")
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_more_passing_candidates_than_slots(shop: Path) -> None:
     submissions = [replacement(f"c{n}", FAST_TOTAL + f"\n\nOF = {n}\n") for n in range(6)]

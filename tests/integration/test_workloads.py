@@ -258,6 +258,7 @@ def total(values):
 """
 
 
+@pytest.mark.witness
 def test_calls_are_timed_whose_results_differ_from_process_to_process(tmp_path: Path) -> None:
     tests = "from shop.sums import total\n\n\ndef test_total():\n    assert total([5]) == hash('5')\n"
     project = project_at(tmp_path, tests__test_sums_py=tests, shop__sums_py=HASHING)
@@ -270,6 +271,7 @@ def test_calls_are_timed_whose_results_differ_from_process_to_process(tmp_path: 
     assert other.code is Code.TESTS_FAILED
 
 
+@pytest.mark.witness
 def test_whole_tests_where_calls_are_too_short_to_be_timed_inside(tmp_path: Path) -> None:
     # One call that is disturbed does not make fifty long.
     often = '        assert [sums.total(int(n) for n in "12") for _ in range(50)] == [3] * 50\n'
@@ -310,6 +312,7 @@ def report(numbers, start=0):
 )
 
 
+@pytest.mark.witness
 def test_calls_of_callers_where_those_of_the_target_cannot_be_made_again(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=TESTS_OF_A_CALLER, shop__sums_py=WITH_A_CALLER)
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=PLENTY_S)
