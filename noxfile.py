@@ -96,9 +96,9 @@ def lint(session: nox.Session) -> None:
 GUEST_COMPILES = """
 import ast, pathlib
 for path in sorted(pathlib.Path("codeflash_parallel/_runner").rglob("*.py")):
-    for minor in range(9, 14):
+    for minor in range(9, 15):
         ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, minor))
-print("The guest's grammar is that of 3.9 to 3.13.")
+print("The guest's grammar is that of 3.9 to 3.14.")
 """
 
 
