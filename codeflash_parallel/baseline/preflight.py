@@ -44,7 +44,7 @@ from codeflash_parallel.baseline.baseline_validator import (
 )
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.step_reporter import StepReporter
-from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed, warnings_of
+from codeflash_parallel.baseline.test_dependent_calls import absences, replayed, warnings_of
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
 from codeflash_parallel.check.integrity.canaries import Canary, draw_at, places_of, to_be_tried, uses
@@ -230,8 +230,8 @@ class Preflight:
             limits=later_limits(draft),
             steps=self.steps,
         )
-        aside = paths_of_tests(self.files, draft.asked, draft.rootdir, self.sources)
-        got = await replayed(making, captured, aside)
+        levels = absences(self.files, draft.asked, draft.rootdir, self.sources)
+        got = await replayed(making, captured, levels)
         found = got.found
         uncaptured.update(found.bound.values())
         uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from codeflash_parallel.baseline.baseline_findings import (
     SURROUNDINGS,
@@ -18,17 +19,17 @@ from codeflash_parallel.baseline.baseline_findings import (
     timed_calls,
     without_unkept,
 )
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.input_derivation import BaselineReplayer, FirstReplay
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 
 #: Names of folders that hold tests and what they need.
 _FOLDERS = frozenset({"test", "tests", "testing"})
 
 
-def paths_of_tests(
+def absences(
     files: Collection[str], asked: Iterable[str], rootdir: str, needed: Collection[str]
-) -> tuple[str, ...]:
-    """Return what replays do without: whole folders of tests, and files of tests beside code.
+) -> tuple[tuple[str, ...], ...]:
+    """Return the paths that replays may lack, the most first: folders of tests; the files of tests alone.
 
     Args:
         files: of the snapshot.
@@ -40,7 +41,10 @@ def paths_of_tests(
     tests = sorted(path for path in files if (_has_test_name(path) or path in named) and path not in needed)
     folders = {folder for path in files if (folder := _folder_of_tests(path))}
     folders = {f for f in folders if not any(path.startswith(f"{f}/") for path in needed)}
-    return (*sorted(folders), *(path for path in tests if not any(path.startswith(f"{f}/") for f in folders)))
+    outer = sorted(f for f in folders if not any(f.startswith(f"{other}/") for other in folders))
+    alone = [path for path in tests if not any(path.startswith(f"{folder}/") for folder in outer)]
+    found = ((*outer, *alone), tuple(tests))
+    return tuple(dict.fromkeys(paths for paths in found if paths))
 
 
 def _folder_of_tests(path: str) -> str:
@@ -128,33 +132,52 @@ class ReplayFindings:
 
 
 async def replayed(
-    making: BaselineReplayer, captured: Mapping[int, CallOutcome], aside: tuple[str, ...]
+    making: BaselineReplayer, captured: Mapping[int, CallOutcome], levels: Sequence[tuple[str, ...]]
 ) -> ReplayFindings:
     """Make captured calls again.
 
     Args:
         making: makes them.
         captured: calls by number.
-        aside: what to do without, where calls do not need it.
+        levels: what to do without, the most first; the next one is tried where calls need some of it.
     """
     repeated = repetitions(captured)
     made = tuple(index for index in captured if index not in repeated)
     if not made:
         return ReplayFindings(found=stable(captured, [], repeated))
-    hidden = replace(making, aside=aside)
-    first = await hidden.first(made)
-    bound = stable(captured, [first.report], repeated).bound
-    left = [index for index in made if bound.get(index) == SURROUNDINGS and aside]
+
+    async def once(aside: tuple[str, ...]) -> _Level:
+        at = replace(making, aside=aside)
+        first = await at.first(made)
+        return _Level(at, first, len(stable(captured, [first.report], repeated).calls))
+
+    best = await once(levels[0] if levels else ())
+    bound = stable(captured, [best.first.report], repeated).bound
+    left = [index for index in made if bound.get(index) == SURROUNDINGS and best.making.aside]
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
     sheltered = await making.first(left) if left else None
+    if sheltered is not None and not stable(some, [sheltered.report], repeated).calls:
+        sheltered = None
+    for aside in levels[1:] if sheltered is not None else ():
+        other = await once(aside)
+        best = other if other.calls > best.calls else best
     # What is made for a second time waits for another second of the clock: all of it once.
-    replays = [first.report, await hidden.second(first, captured, made)]
-    without = ReplayFindings(found=stable(captured, replays, repeated), replays=replays, aside=aside)
-    if sheltered is None or not stable(some, [sheltered.report], repeated).calls:
+    replays = [best.first.report, await best.making.second(best.first, captured, made)]
+    found = stable(captured, replays, repeated)
+    without = ReplayFindings(found=found, replays=replays, aside=best.making.aside)
+    if sheltered is None:
         return without
     others = [sheltered.report, await making.second(sheltered, some, left)]
     saved = stable(some, others, repeated)
     return replace(_joined(without, saved), others=others) if saved.calls else without
+
+
+class _Level(NamedTuple):
+    """Results of calls made once without some files, and how many calls do not need these."""
+
+    making: BaselineReplayer
+    first: FirstReplay
+    calls: int
 
 
 def _joined(best: ReplayFindings, saved: Stability) -> ReplayFindings:

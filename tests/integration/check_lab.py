@@ -17,7 +17,7 @@ from codeflash_parallel.baseline.baseline_findings import repetitions, stable, s
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer
 from codeflash_parallel.baseline.preflight import canaries_to_try
 from codeflash_parallel.baseline.step_reporter import StepReporter
-from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed
+from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
@@ -205,8 +205,8 @@ class CheckLab:
             steps=StepReporter(lambda _event: None),
             wanted=DerivationRequest(check_s=0.5),
         )
-        aside = paths_of_tests(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
-        got = await replayed(making, captured, aside if self.tree else ())
+        levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
+        got = await replayed(making, captured, levels if self.tree else ())
         making = replace(making, aside=got.aside)
         _, derived = await making.run(captured, tuple(got.found.calls), await making.drawn(captured))
         return replace(

@@ -25,7 +25,7 @@ from codeflash_parallel.baseline.baseline_findings import captured_calls
 from codeflash_parallel.baseline.baseline_store import load_or_learn
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.preflight import later_limits
-from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed
+from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
@@ -224,8 +224,7 @@ async def _learn(
     files = tuple(context.mirror.paths(context.snapshot))
     needed = {target.path for target in guest.targets}
     async with _cleaned(slot):
-        aside = paths_of_tests(files, whole.asked, whole.rootdir, needed)
-        got = await replayed(making, captured, aside)
+        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
     steps.begin("")
     calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls}, check_ns)
     names = tuple(map(str, guest.targets))

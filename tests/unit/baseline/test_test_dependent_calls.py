@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from codeflash_parallel.baseline.input_derivation import BaselineReplayer, FirstReplay
-from codeflash_parallel.baseline.test_dependent_calls import paths_of_tests, replayed, warnings_of
+from codeflash_parallel.baseline.test_dependent_calls import absences, replayed, warnings_of
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 
 
@@ -22,36 +22,35 @@ def test_folders_of_tests_go_as_a_whole_and_test_files_beside_code_alone() -> No
         "tests/data/a.csv",
         "shop/sums_test.py",
     ]
-    assert paths_of_tests(files, [], ".", {"lib.py"}) == (
-        *("tests", "conftest.py", "shop/sums_test.py", "test_lib.py"),
-    )
+    most, alone = absences(files, [], ".", {"lib.py"})
+    assert most == ("tests", "conftest.py", "shop/sums_test.py", "test_lib.py")
+    assert alone == ("conftest.py", "shop/sums_test.py", "test_lib.py", "tests/test_a.py")
 
 
 def test_a_folder_that_holds_a_target_stays() -> None:
     files = ["testing/lib.py", "testing/test_lib.py", "testing/tests/test_more.py"]
-    assert paths_of_tests(files, [], ".", {"testing/lib.py"}) == (
-        "testing/test_lib.py",
-        "testing/tests/test_more.py",
+    assert absences(files, [], ".", {"testing/lib.py"}) == (
+        ("testing/test_lib.py", "testing/tests/test_more.py"),
     )
 
 
 def test_the_target_itself_stays_whatever_it_is_called() -> None:
-    assert paths_of_tests(["test_tools.py"], ["test_tools.py::test_it"], ".", {"test_tools.py"}) == ()
+    assert absences(["test_tools.py"], ["test_tools.py::test_it"], ".", {"test_tools.py"}) == ()
 
 
 def test_files_that_only_the_configuration_calls_tests_go_too() -> None:
     files = ["sub/checks/sums.py", "sub/lib.py", "README.rst"]
     asked = ["checks/sums.py::TestSums::test_it", "lib.py::lib.total", "README.rst::README.rst"]
-    assert paths_of_tests(files, asked, "sub", {"other.py"}) == ("sub/checks/sums.py",)
+    assert absences(files, asked, "sub", {"other.py"}) == (("sub/checks/sums.py",),)
 
 
 def test_without_tests_there_is_nothing_to_do_without() -> None:
-    assert paths_of_tests(["lib.py", "data/test_input.csv"], [], "", ()) == ()
+    assert absences(["lib.py", "data/test_input.csv"], [], "", ()) == ()
 
 
 pytestmark = pytest.mark.anyio
 
-FOLDERS = ("tests",)
+FOLDERS, FILES = ("tests",), ("tests/test_a.py",)
 
 
 @dataclass
@@ -82,7 +81,9 @@ def _call(index: int) -> CallOutcome:
 
 
 async def _replayed(making: Making, calls: int) -> Any:
-    return await replayed(cast("BaselineReplayer", making), {i: _call(i) for i in range(calls)}, FOLDERS)
+    return await replayed(
+        cast("BaselineReplayer", making), {i: _call(i) for i in range(calls)}, (FOLDERS, FILES)
+    )
 
 
 async def test_who_needs_nothing_is_replayed_twice_without_any_of_it() -> None:
@@ -105,19 +106,32 @@ async def test_what_nothing_saves_is_tried_once_with_everything_there() -> None:
     assert making.made == [("first", FOLDERS, (0, 1)), ("first", (), (1,)), ("second", FOLDERS, (0, 1))]
 
 
+async def test_who_needs_data_only_is_replayed_without_the_files_of_tests() -> None:
+    making = Making({0: (), 1: ("tests/data",)})
+    found = await _replayed(making, 2)
+    assert (tuple(found.found.calls), found.aside, found.sheltered, len(found.found.bound)) == (
+        (0, 1),
+        FILES,
+        (),
+        0,
+    )
+
+
 async def test_who_needs_a_test_is_sheltered() -> None:
     making = Making({0: (), 1: ("tests/test_a.py",), 2: ("tests/data",)})
     found = await _replayed(making, 4)
-    assert (tuple(found.found.calls), found.aside, found.sheltered) == ((0, 1, 2), FOLDERS, (1, 2))
+    assert (tuple(found.found.calls), found.aside, found.sheltered) == ((0, 1, 2), FILES, (1,))
     assert list(found.found.bound) == [3]
+    # No level and no call is made for a second time but those that count.
     assert making.made == [
         ("first", FOLDERS, (0, 1, 2, 3)),
         ("first", (), (1, 2, 3)),
-        ("second", FOLDERS, (0, 1, 2, 3)),
+        ("first", FILES, (0, 1, 2, 3)),
+        ("second", FILES, (0, 1, 2, 3)),
         ("second", (), (1, 2, 3)),
     ]
     assert warnings_of(found) == (
-        "2 of 3 captured calls need something of the tests: they are made again with the tests beside them.",
+        "1 of 3 captured calls need something of the tests: they are made again with the tests beside them.",
     )
 
 
