@@ -5,6 +5,7 @@ One reader for all tables; a `SettingsTable` says how one is spelled.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -117,7 +118,8 @@ def _tables(project: Path, environment: Mapping[str, str]) -> Iterator[tuple[Pat
         UsageError: `NO_PROJECT`, `BAD_CONFIG`.
     """
     own = user_file(environment)
-    if own is not None and (content := _read_toml(own)) is not None:
+    # A folder that this user may not enter belongs to another one, whose HOME `sudo` may have left behind.
+    if own is not None and os.access(own.parent, os.X_OK) and (content := _read_toml(own)) is not None:
         yield own, content
     for folder in _folders(project):
         path = folder / "pyproject.toml"

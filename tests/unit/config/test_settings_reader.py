@@ -277,3 +277,13 @@ def test_a_file_that_changes_is_read_again(project: Path) -> None:
     path = write(project, "seed = 2")
     os.utime(path, ns=(1, 1))
     assert read_settings(project, {}, {}).settings.seed == 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_home_of_another_user_has_no_file_for_this_one(project: Path, user: dict[str, str]) -> None:
+    folder = write_user_file(Path(user["HOME"], ".config"), "seed = 1").parent
+    folder.parent.chmod(0)
+    try:
+        assert read_settings(project, user, {}).sources["seed"] == "default"
+    finally:
+        folder.parent.chmod(0o700)
