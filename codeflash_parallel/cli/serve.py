@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from codeflash_parallel.cli.queue.command_base import shell_words, span
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import must_be_there, read_settings
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS, read_queue_settings
+from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -63,11 +65,23 @@ def _serve(args: argparse.Namespace, output: Output) -> int:
             cache_dir=cache_root(settings),
             drain_s=args.drain,
             pass_env=settings.pass_env,
-            on_end=shell_words("--on-end", args.on_end),
+            on_end=_command_of(args.on_end),
             on_ready=lambda info: _tell_ready(queue_folder(settings), info, output),
         )
     )
     return ExitCode.OK
+
+
+def _command_of(text: str) -> tuple[str, ...]:
+    """Return the words of the command of `--on-end`.
+
+    Raises:
+        UsageError: `BAD_COMMAND`: there is no such program, which else only a log would say.
+    """
+    words = shell_words("--on-end", text)
+    if words and not shutil.which(words[0]):
+        raise UsageError("BAD_COMMAND", f"--on-end: there is no program {words[0]!r}.", "Give its path.")
+    return words
 
 
 def _tell_ready(folder: Path, info: DaemonInfo, output: Output) -> None:
