@@ -61,7 +61,9 @@ def remove_unneeded(folder: Path, needed: Collection[str]) -> None:
     """
     yesterday = _day(time.time() - _DAY_S)
     for day in sorted((folder / "snapshots").glob("*")):
-        for path in sorted(day.glob("*")) if day.name < yesterday else ():
+        if day.name >= yesterday:
+            continue
+        for path in sorted(day.glob("*")):
             if f"{day.name}/{path.name}" in needed:
                 continue
             lock = wait_for_lock(CacheHome(path=path).use_lock, 0.0)
