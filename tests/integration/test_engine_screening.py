@@ -35,20 +35,6 @@ ORDERED = """
 
 @pytest.mark.witness
 @pytest.mark.anyio
-async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project", tests__test_sums_py=ORDERED)
-    own = settings(tmp_path, **OUTCOMES)
-    first = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
-    again = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
-    for seen in (first, again):
-        assert (seen.status, seen.code) == (CandidateStatus.REJECTED, Code.TESTS_FAILED)
-        assert seen.tests.failed_ids == ("tests/test_sums.py::test_large",)
-    assert (first.tests.passed, first.tests.not_run) == (6, 0)
-    assert (again.tests.passed, again.tests.not_run) == (0, 6)
-
-
-@pytest.mark.witness
-@pytest.mark.anyio
 async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) -> None:
     prepares = "\n    def test_prepares():\n        import shop\n        shop.ready = total([1])\n"
     last = """
