@@ -2,8 +2,9 @@
 
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
 under another hash seed and keeps the inputs of calls. The captured calls are replayed under both seeds
-outside pytest; what the baseline does not repeat is left out and counted. Last, the targets are made to
-raise: a failure that is not seen would mean that nothing can be judged here.
+outside pytest; what the baseline does not repeat is left out and counted. Where calls are neither compared
+nor raced, they are captured and replayed only if tests notice nothing. Last, the targets are made to raise:
+a failure that is not seen would mean that nothing can be judged here.
 
 Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
 made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
@@ -122,6 +123,7 @@ class Preflight:
         inputs: file for the captured inputs; made by a guest, read by guests only.
         warmth: the servers that candidates will be judged by.
         judge: the user's, which has to accept the baseline's own results.
+        replays: captured calls are wanted; else they are replayed only where no test notices the targets.
         runs_all: candidates run all tests that were asked for, and not only those that notice the targets.
         absent: what the tests have to do without, for the hint on a red baseline.
         files: paths of the snapshot.
@@ -135,6 +137,7 @@ class Preflight:
     warmth: ServerWarmup
     steps: StepReporter
     judge: AcceptFunction | None = None
+    replays: bool = True
     runs_all: bool = False
     absent: MissingPrerequisite = field(default_factory=MissingPrerequisite)
     files: tuple[str, ...] = ()
@@ -150,11 +153,11 @@ class Preflight:
         await self.warmth.begin(draft)
         # What writes the second of the day has to differ between the two runs.
         await anyio.sleep(1 - time.time() % 1)
-        second = await self._second_run(draft)
+        second = await self._second_run(draft, captures=self.replays)
         widened = wider(draft, first.report, second.report)
         if widened is not None:
             draft = widened
-            second = await self._second_run(draft)
+            second = await self._second_run(draft, captures=self.replays)
         settled = self._settle(draft, first.report, second)
         settled = replace(settled, leftovers=await self.slot.audit())
         # Before anything is staged: discarding it removes whatever was not accepted.
@@ -163,8 +166,17 @@ class Preflight:
         await self.warmth.go_on(replace(settled, calls=captured))
         if not settled.targets:
             return settled
-        settled = await self._replays(settled, captured, first.report, second.report)
-        return settled if await self._is_noticed(settled) else unnoticed(settled)
+        if self.replays:
+            settled = await self._replays(settled, captured, first.report, second.report)
+        if await self._is_noticed(settled):
+            return settled
+        return unnoticed(settled if self.replays else await self._with_calls(settled, first))
+
+    async def _with_calls(self, draft: Baseline, first: RunnerSession) -> Baseline:
+        """Capture the calls after all, and replay them."""
+        second = (await self._second_run(draft, captures=True)).report
+        await self.slot.discard()
+        return await self._replays(draft, captured_calls(draft, second), first.report, second)
 
     async def _first_run(self) -> RunnerSession:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
@@ -176,9 +188,9 @@ class Preflight:
         must_be_ours(session.report, self.sources)
         return session
 
-    async def _second_run(self, draft: Baseline) -> RunnerSession:
-        """Run the selected tests under the other hash seed, and capture calls of targets."""
-        wrap = WrapMode.CAPTURE if draft.targets else WrapMode.NONE
+    async def _second_run(self, draft: Baseline, *, captures: bool) -> RunnerSession:
+        """Run the selected tests under the other hash seed."""
+        wrap = WrapMode.CAPTURE if captures and draft.targets else WrapMode.NONE
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=str(self.inputs))
         spec = selected_run_spec(self.guest, workspace, draft, run)

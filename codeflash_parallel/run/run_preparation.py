@@ -12,6 +12,7 @@ import anyio
 from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.candidate_changes import Changes
+from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import Candidate, CandidateId, Unappliable
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.run.ledger import CandidateEntry
@@ -129,6 +130,7 @@ class RunPreparation:
                 snapshot=snapshot,
                 pool=pool,
                 candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,
+                replays=account.races or self._settings.compare is ComparisonMode.VALUES,
                 steps=self._steps,
             )
             async with quiet.shared(), anyio.create_task_group() as group:

@@ -197,6 +197,7 @@ class BaselineRequest:
     Attributes:
         guest: what all guests of the run have in common.
         candidates: how many are known to come.
+        replays: captured calls are wanted; a baseline that has them will do in any case.
         steps: tells what is done at the moment.
     """
 
@@ -204,6 +205,7 @@ class BaselineRequest:
     snapshot: Snapshot
     pool: SlotPool
     candidates: int
+    replays: bool
     steps: StepReporter
 
 
@@ -224,8 +226,12 @@ class BaselineManager:
         """
         if self._fleet is not None:
             self._fleet.begin()
-        folder = self._setup.home / "baselines" / self.ground(demand.guest, demand.snapshot)
-        found = await anyio.to_thread.run_sync(load, folder)
+        for replays in (True, demand.replays):
+            ground = self.ground(demand.guest, demand.snapshot, replays=replays)
+            folder = self._setup.home / "baselines" / ground
+            found = await anyio.to_thread.run_sync(load, folder)
+            if found is not None:
+                break
         if found is None:
             found = await load_or_learn(folder, partial(self._learn, demand, folder))
         # Not this run's seed where another run has made it: what is random came out otherwise there.
@@ -271,6 +277,7 @@ class BaselineManager:
             warmth=warmth,
             steps=demand.steps,
             judge=self._judge(guest, snapshot, demand.pool),
+            replays=demand.replays,
             runs_all=self._setup.settings.no_select,
             absent=MissingPrerequisite(ignored=snapshot.ignored_left_out, withheld=withheld),
             files=tuple(self._setup.mirror.paths(snapshot)),
@@ -357,7 +364,7 @@ class BaselineManager:
     def _sources(self, guest: RunnerConfig, snapshot: Snapshot) -> dict[str, bytes]:
         return {t.path: self._setup.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
 
-    def ground(self, guest: RunnerConfig, snapshot: Snapshot) -> str:
+    def ground(self, guest: RunnerConfig, snapshot: Snapshot, *, replays: bool = True) -> str:
         """Name a baseline by everything that it depends on."""
         setup = self._setup
         return name_of(
@@ -369,6 +376,7 @@ class BaselineManager:
             [str(target) for target in guest.targets],
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             setup.settings.no_select,
+            replays,
             identity(os.environ, setup.settings.pass_env),
             _key_of(setup.isolation),
             guest.encoders,
