@@ -153,7 +153,7 @@ def _require_writable(args: argparse.Namespace, output: Output) -> None:
 
 
 def _providers(args: argparse.Namespace, settings: Settings, repair: str, refine: str) -> Providers:
-    """Return the providers that two texts name, as `command_repairer` reads them.
+    """Return the providers that two texts name, as `command_provider` reads them.
 
     Raises:
         UsageError: one cannot be run.

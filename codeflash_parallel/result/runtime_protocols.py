@@ -1,4 +1,4 @@
-"""The protocols through which the six siblings meet."""
+"""Protocols by which `baseline`, `check`, `race`, `profile` and `repair` use what lies beside or below."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class TemplateReady:
 
 
 class WarmProcess(Protocol):
-    """A warm guest that is forked for each check; implemented by `process.warm.WarmServer`."""
+    """A warm runner that is forked for each check; implemented by `warm.warm_server.WarmServer`."""
 
     @property
     def ready(self) -> TemplateReady:
