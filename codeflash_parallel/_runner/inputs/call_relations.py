@@ -446,13 +446,15 @@ def _orders(numbers):
 
 
 def _sizes(numbers, lengths):
-    """Yield which lengths are equal, and which numbers are one or count from the start of what has it."""
+    """Yield equal lengths, and numbers that are positions in what has a length, or ends of its parts."""
     for one, left in {**lengths, **numbers}.items():
         for other, right in lengths.items():
             if left == right and one != other:
                 yield "%s = %s" % (word(one), word(other))
-            if one in numbers and 0 <= left < right:
-                yield "%s inside %s" % (word(one), word(other))
+            if one in numbers and 0 <= left <= right:
+                yield "%s up to %s" % (word(one), word(other))
+                if left < right:
+                    yield "%s inside %s" % (word(one), word(other))
 
 
 def _memberships(tops):

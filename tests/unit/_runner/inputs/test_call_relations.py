@@ -106,6 +106,7 @@ def test_relations_between_arguments_are_kept() -> None:
     assert all(low <= high for low, high in inside([call(1, 5), call(3, 3), call(0, 9)]))
     assert all(item in items for items, item in inside([call([4, 1, 7], 1), call([2], 2)]))
     assert all(size == len(items) for items, size in inside([call([4, 1, 7], 3), call([2], 1)]))
+    assert all(end <= len(text) for text, end in inside([call("banana", 6), call("abc", 2)]))
     assert all(part in text for text, part in inside([call("banana", "nan"), call("abc", "b")]))
 
 
