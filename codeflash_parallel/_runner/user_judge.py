@@ -33,7 +33,7 @@ def run(spec, channel):
             results as JSON texts; an empty `actual` stands for the expected one.
 
     Raises:
-        GuestFailure: there is no such judge.
+        RunnerFailure: there is no such judge.
     """
     proof = import_guard.install(spec, channel).proof
     call_files.install_places(spec)

@@ -106,7 +106,7 @@ def check_race(settings: Settings, interpreter: Path, cache: Path, output: Outpu
         output: where the result goes if a second signal ends the process at once.
 
     Raises:
-        Interrupted: a signal came; every process and file is gone.
+        SignalInterrupt: a signal came; every process and file is gone.
         EnvironmentFault: another race has the machine, or the arms cannot be timed.
     """
     with handling_signals(output) as interrupts:

@@ -92,7 +92,8 @@ async def calibrate(field: ArmPool, plan: RacePlan, core: int, left_s: float = i
         left_s: of the race's budget.
 
     Raises:
-        ArmLost: the baseline is lost; `ArmSlow` when one pass takes longer than is left of the budget.
+        ArmFailure: the baseline is lost.
+        ArmWorkTimeout: one pass takes longer than is left of the budget.
     """
     template = field.templates[BASELINE]
     unit = await template.fork(0, core)

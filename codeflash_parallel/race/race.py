@@ -159,7 +159,7 @@ class _Race:
         """Hold the race; what it starts ahead is ended.
 
         Raises:
-            ArmLost: the baseline is lost.
+            ArmFailure: the baseline is lost.
         """
         failed: ArmFailure | None = None
         async with anyio.create_task_group() as self._tasks:
@@ -194,8 +194,8 @@ class _Race:
         """Start a process for every arm and hold the rounds of one layout.
 
         Raises:
-            ArmLost: the baseline is lost.
-            OutOfTime: the budget was spent before all were ready.
+            ArmFailure: the baseline is lost.
+            RaceBudgetExceeded: the budget was spent before all were ready.
         """
         field = await self._started()
         try:

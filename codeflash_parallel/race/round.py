@@ -130,7 +130,7 @@ async def run_round(
     left as they are, and the field is to be closed.
 
     Raises:
-        ArmLost: the baseline is lost.
+        ArmFailure: the baseline is lost.
     """
     # Only long calls run at once: a round without any is one like all others.
     at_once = place.together and any(scale.is_lean for scale in scales)

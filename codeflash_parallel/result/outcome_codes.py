@@ -1,6 +1,6 @@
 """The closed vocabularies of a result: verdicts, statuses and codes.
 
-Machinery and tests are two axes. `MachineryOutcome` says how the *process* fared; `Code` says what is
+Machinery and tests are two axes. `ExitKind` says how the *process* fared; `Code` says what is
 true of the *candidate*. A machinery fault never rejects a candidate.
 """
 

@@ -64,7 +64,7 @@ def load_callable(spec, where, module_name):
         module_name: of the module that holds it.
 
     Raises:
-        GuestFailure: the text raises, or holds no such callable.
+        RunnerFailure: the text raises, or holds no such callable.
     """
     given = spec["callable"]
     file = os.path.join(spec["root"], given["path"])

@@ -2,8 +2,8 @@
 
 Pure. A call is split into positions (an argument, the items of a list, a field of a tuple). Of each position
 the common types, signs, lengths, keys and named properties are summed up, and relations between arguments are
-noted (equal lengths, one below the other, one inside the other). Ranges, lengths of texts and alphabets are
-not: truncations and special cases hide behind them.
+noted (equal lengths, one at most the other, a number at most a length, one inside the other). Ranges, lengths
+of texts and alphabets are not: truncations and special cases hide behind them.
 """
 
 import os

@@ -28,7 +28,7 @@ def run(spec, channel, runtestloop=None):
         runtestloop: called with the session instead of running its tests.
 
     Raises:
-        GuestFailure: this interpreter has no pytest.
+        RunnerFailure: this interpreter has no pytest.
     """
     if spec.get("wrap") == "capture":
         # Inputs are written by one process.

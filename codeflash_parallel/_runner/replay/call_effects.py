@@ -461,7 +461,7 @@ class _Parts:
         """Return digests of the items that can change.
 
         Raises:
-            Unencodable: they hold too much, or one holds so much of another that each is walked many times.
+            UnencodableValue: they hold too much, or so much of each other that each is walked many times.
         """
         found, parts = [], 0
         for item in self.leaves:

@@ -208,7 +208,7 @@ class ReplaySession:
         """Return the function of a call and a fresh copy of its (args, kwargs).
 
         Raises:
-            Unresolvable: the function is gone, or the arguments cannot be unpickled.
+            TargetNotFound: the function is gone, or the arguments cannot be unpickled.
         """
         function = self._targets.function(call.meta)
         try:

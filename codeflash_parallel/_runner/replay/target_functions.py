@@ -44,7 +44,7 @@ class Targets:
         """Return the function that takes the captured (args, kwargs) of a call.
 
         Raises:
-            Unresolvable: there is no such function any more.
+            TargetNotFound: there is no such function any more.
         """
         key = (meta["target"], meta["via"], meta["module"])
         if key not in self._found:

@@ -44,7 +44,7 @@ def restrict(writable, readable=None, *, network=True):
         network: whether TCP connections may be made and accepted; only denied where the kernel can.
 
     Raises:
-        Refused: there is no Landlock here.
+        SyscallRefusal: there is no Landlock here.
     """
     version = syscalls.landlock_abi()
     changing = writes(version)

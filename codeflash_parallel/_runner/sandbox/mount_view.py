@@ -50,7 +50,7 @@ class MountView:
         """Make this process's mount namespace, which must be its own, look like that.
 
         Raises:
-            Refused: the kernel does not allow it.
+            SyscallRefusal: the kernel does not allow it.
         """
         syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
         copies = self._copies()

@@ -44,7 +44,7 @@ def leave(flags):
         flags: of the namespaces besides; a process namespace is that of the children.
 
     Raises:
-        Refused: the kernel, or a security module, does not allow it.
+        SyscallRefusal: the kernel, or a security module, does not allow it.
     """
     user, group, parent = os.geteuid(), os.getegid(), os.getppid()
     syscalls.unshare(syscalls.CLONE_NEWUSER | flags)

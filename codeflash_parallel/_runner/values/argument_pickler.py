@@ -29,7 +29,7 @@ def dumps(value, room, targets=()):
             what is replaced.
 
     Raises:
-        Full: it takes more.
+        PickleSizeExceeded: it takes more.
         Exception: whatever the project's own hooks raise.
     """
     blob = _dumped(_Pickler, value, room, targets)

@@ -94,7 +94,7 @@ class Walk:
         """Walk by trampoline: a handler that has children is a generator of them.
 
         Raises:
-            Unencodable: some part has no canonical form; whatever the project's code raises ends as this.
+            UnencodableValue: some part has no canonical form, or the project's code raised anything.
         """
         try:
             self._run(value)
@@ -318,7 +318,7 @@ def encode_in_part(value, floats=None):
         floats: a list that takes all floats in their order; `None`: they are not wanted.
 
     Raises:
-        Unencodable: no more than its type would be left.
+        UnencodableValue: no more than its type would be left.
     """
     return Encoded(*_walked(value, EXHAUST, floats).digests())
 

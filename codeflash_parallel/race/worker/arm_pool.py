@@ -70,7 +70,7 @@ async def start_fork_server(
         arm: in whose workspace it lives, the baseline.
 
     Raises:
-        ArmLost: it does not come up.
+        ArmFailure: it does not come up.
     """
     command = _command(bench, arm, {"mode": "forkserver", "work": plan.work.value}, plan, hash_seed)
     try:
@@ -85,7 +85,7 @@ async def start_template(
     """Start an arm's process; whoever calls this closes what it returns.
 
     Raises:
-        ArmLost: the fork server is gone.
+        ArmFailure: the fork server is gone.
     """
     spec = {
         **arm.spec,
@@ -205,8 +205,8 @@ async def start_field(
         left_s: of the race's budget.
 
     Raises:
-        ArmLost: the process from which the arms are forked does not come up, or they are not to be compared.
-        OutOfTime: the budget was spent before all were ready or lost.
+        ArmFailure: the process from which the arms are forked does not start, or they cannot be compared.
+        RaceBudgetExceeded: the budget was spent before all were ready or lost.
     """
     field = ArmPool()
     levels = sorted({arm.workspace.isolation.level for arm in arms})

@@ -117,7 +117,7 @@ def _location_of(pid: int, workspace: Workspace) -> WorkerLocation:
         workspace: the arm's.
 
     Raises:
-        ProcessGone: it has ended.
+        ProcessEnded: it has ended.
     """
     if not workspace.isolation.level.has_process_namespace:
         return WorkerLocation(pid=pid)
@@ -148,7 +148,7 @@ class ArmTemplate:
         """Wait until imports are done and inputs are loaded; return what that took in CPU nanoseconds.
 
         Raises:
-            ArmLost: it does not come up.
+            ArmFailure: it does not come up.
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles, self.twins = _numbers(answer, "calls"), _numbers(answer, "twins")
@@ -173,7 +173,7 @@ class ArmTemplate:
         """Fork a unit onto a core (-1: wherever it may run).
 
         Raises:
-            ArmLost: it does not answer, or answers with a process that is not its child.
+            ArmFailure: it does not answer, or answers with a process that is not its child.
         """
         await self.say({"op": "unit", "core": None if core < 0 else core, "unit": number})
         answer = await self.hear("unit", SMALL_S)
@@ -375,7 +375,7 @@ class ArmWorker:
         """Read the clocks whenever a call of the targets begins or ends, until the tests are done.
 
         Raises:
-            ArmSlow: they are not done in time.
+            ArmWorkTimeout: they are not done in time.
         """
         began, opened, found = time.perf_counter_ns(), (0, 0), CallWindows()
         while (left_s := deadline_s - (time.perf_counter_ns() - began) / SECOND) > GRAIN_S:
@@ -416,7 +416,7 @@ class ArmWorker:
         Time in line behind threads of its own is: they are on its CPU clock.
 
         Raises:
-            ArmSlow: they are not done in time.
+            ArmWorkTimeout: they are not done in time.
         """
         began, left_s = time.monotonic(), deadline_s
         while left_s > GRAIN_S:
@@ -440,7 +440,7 @@ class ArmWorker:
         """End the unit and return what it had used.
 
         Raises:
-            ArmLost: it dies instead, or does not end.
+            ArmFailure: it dies instead, or does not end.
         """
         own_ns, memory = self._cpu_ns(), self._witness.memory()
         await self._template.say({"op": "end"})

@@ -56,7 +56,7 @@ class ProcessAccounting:
         """Return the CPU time of the process, all its threads.
 
         Raises:
-            ProcessGone: it has ended.
+            ProcessEnded: it has ended.
         """
         try:
             return time.clock_gettime_ns(self._clock)

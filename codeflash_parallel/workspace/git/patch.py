@@ -223,7 +223,7 @@ def apply_somehow(
         read: returns what a file of the repository holds, `None` if there is none.
 
     Raises:
-        DoesNotApply: in none of them.
+        PatchRefused: in none of them.
     """
     failures: list[str] = []
     for form in _forms(patch, project):

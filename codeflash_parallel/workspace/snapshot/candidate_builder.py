@@ -77,7 +77,7 @@ def draft_of_patch(mirror: Mirror, snapshot: Snapshot, patch: bytes) -> DraftTre
     """Apply a patch to a snapshot, as `git apply` does. Blocking.
 
     Raises:
-        DoesNotApply: git refuses it.
+        PatchRefused: git refuses it.
         GitFailed: the mirror or its disk.
     """
     with mirror.home.scratch() as scratch:
@@ -93,7 +93,7 @@ def draft_of_files(mirror: Mirror, snapshot: Snapshot, files: Mapping[str, bytes
     """Put whole files into a snapshot, or take them out (`None`); modes are kept. Blocking.
 
     Raises:
-        DoesNotApply: a file that is to be taken out is not there, or a path is a folder.
+        PatchRefused: a file that is to be taken out is not there, or a path is a folder.
         GitFailed: the mirror or its disk.
     """
     entries = mirror.entries(snapshot)

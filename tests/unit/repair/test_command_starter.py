@@ -1,9 +1,8 @@
-"""A provider's command takes the starter's place, and dies with the process that started it."""
+"""A provider's command takes the starter's place; `test_command_providers` shows that it dies with us."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,21 +31,3 @@ def test_a_command_that_is_not_there_is_named() -> None:
 def test_nothing_is_run_for_a_parent_that_died_meanwhile() -> None:
     ended = started(sys.executable, "-c", "print('ready')", parent=1)
     assert (ended.returncode, ended.stdout) == (127, "")
-
-
-def test_the_command_dies_with_its_parent() -> None:
-    parent_program = """
-import os, subprocess, sys, time
-command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
-subprocess.Popen([sys.executable, "-I", sys.argv[1], str(os.getpid()), *command])
-time.sleep(600)
-"""
-    argv = [sys.executable, "-c", parent_program, str(STARTER)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        os.kill(pid, 0)
-        parent.send_signal(signal.SIGKILL)
-        parent.wait(60)
-        # The pipe ends when its last writer, the command, is dead.
-        assert parent.stdout.read() == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import sys
 from collections import Counter
@@ -44,3 +46,21 @@ def test_docstrings_say_what_a_thing_is() -> None:
     question = re.compile(r'"""(What|Which|How|Whose|Where|Who)\b')
     found = [path.name for path in house.files_of(house.PACKAGE) if question.search(path.read_text("utf-8"))]
     assert found == []
+
+
+def test_exceptions_that_docstrings_name_exist() -> None:
+    trees = [ast.parse(path.read_text("utf-8")) for path in house.files_of(house.PACKAGE)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    known = {node.name for node in nodes if isinstance(node, ast.ClassDef)} | {
+        *vars(builtins),
+        "PicklingError",
+    }
+    named = {
+        error
+        for node in nodes
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        for section in (ast.get_docstring(node) or "").split("Raises:\n")[1:]
+        for error in re.findall(r"^    ([A-Z]\w+): ", section, re.MULTILINE)
+    }
+    assert len(named) > 20
+    assert named <= known, named - known
