@@ -27,11 +27,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         yield made
 
 
-def killed_daemon(place: Place, running: int, **settings: object) -> None:
-    """Start a daemon, and kill it when so many jobs run."""
+def killed_daemon(place: Place, running: int, *, crashes: int = 0, **settings: object) -> None:
+    """Start a daemon, and kill it when so many jobs run that were lost so often.
+
+    A job that a killed daemon ran is `running` until the next one, which serves already, has taken it back.
+    """
     daemon = place.start(**settings)
     with place.client() as client:
-        until(lambda: client.health().running == running)
+        until(lambda: [job.crashes for job in client.list(states=(JobState.RUNNING,))] == [crashes] * running)
     daemon.kill()
     daemon.wait()
 
@@ -67,7 +70,7 @@ def test_a_job_whose_daemon_dies_each_time_is_dead_and_one_that_was_drained_is_n
         future = client.submit(place.request(HANGS))
         killed_daemon(place, 1, max_attempts=2)
         assert future.status().job.state is JobState.RUNNING
-        killed_daemon(place, 1, max_attempts=2)
+        killed_daemon(place, 1, crashes=1, max_attempts=2)
         last = place.start(max_attempts=2, drain_s=0.0)
         job = client.wait(future.job_id, LONG_S)
         assert (job.state, job.crashes, job.fault) == (
