@@ -31,11 +31,12 @@ from codeflash_parallel.run.run_state import (
     RaceMode,
     RunEnd,
     RunRequest,
+    StepCache,
+    StepKind,
     write_end,
     write_request,
 )
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.step_cache import StepCache, StepKind
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
 

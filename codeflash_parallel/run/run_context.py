@@ -21,8 +21,8 @@ from codeflash_parallel.result.candidate_model import Candidate, CandidateId
 from codeflash_parallel.result.events import PhaseStarted
 from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.run.ledger import Ledger
+from codeflash_parallel.run.run_state import StepCache
 from codeflash_parallel.run.setup.evaluator_setup import Setup
-from codeflash_parallel.run.step_cache import StepCache
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.workspace.slot_pool import SlotPool
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, Snapshot

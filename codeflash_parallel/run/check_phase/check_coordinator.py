@@ -45,7 +45,7 @@ from codeflash_parallel.run.provider_requests import ProviderRequests
 from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.run_folder import save_diff
 from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries, known
-from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.run.run_state import StepKind
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Stages of a candidate that was not checked yet.

@@ -23,8 +23,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer
 from codeflash_parallel.baseline.preflight import later_limits
 from codeflash_parallel.candidates.code_changes import Constant, constants_of
 from codeflash_parallel.check.baseline_model import Baseline

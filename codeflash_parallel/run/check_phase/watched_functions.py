@@ -22,10 +22,9 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.baseline.baseline_findings import captured_calls
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer, absences, bounded, replayed
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.preflight import later_limits
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
