@@ -50,8 +50,7 @@ from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 from codeflash_parallel.result.result_model import FirstDifference
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 from codeflash_parallel.run.check_phase.candidate_examiner import Examination, combined
-from codeflash_parallel.run.ledger import CandidateEntry
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import CandidateEntry, RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Constants of one candidate that are tried.

@@ -46,7 +46,7 @@ from codeflash_parallel.race.cost_groups import DEAR_COPY
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.check_phase.candidate_examiner import combined
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import RunContext
 from codeflash_parallel.run.run_targets import is_test
 from codeflash_parallel.workspace.slot_pool import Slot
 
