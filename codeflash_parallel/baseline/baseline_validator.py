@@ -142,15 +142,15 @@ def must_be_ours(report: RunnerReport, sources: Mapping[str, bytes], needed: Col
             )
 
 
-def forced_edits(guest: RunnerConfig, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
+def forced_edits(runner: RunnerConfig, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
     """Return edits that make every target raise; a file keeps its encoding and its line endings.
 
     Raises:
         EnvironmentFault: `BAD_SOURCE`, a file is not in the encoding that it names.
     """
     edits = []
-    for path in sorted({target.path for target in guest.targets}):
-        names = (target.qualname for target in guest.targets if target.path == path)
+    for path in sorted({target.path for target in runner.targets}):
+        names = (target.qualname for target in runner.targets if target.path == path)
         source = _readable(path, sources[path])
         new = source.write(force_failure(source.text, *names))
         edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=new))

@@ -60,7 +60,7 @@ from codeflash_parallel.check.session.runner_session import (
     WrapMode,
     first_run_spec,
     hashed,
-    run_guest,
+    run_session,
     selected_run_spec,
 )
 from codeflash_parallel.process.environment import HASH_SEEDS
@@ -120,7 +120,7 @@ class Preflight:
     Attributes:
         slot: the baseline's slot.
         sources: the snapshot's text of each target file.
-        inputs: file for the captured inputs; made by a guest, read by guests only.
+        inputs: file for the captured inputs; made by a runner, read by runners only.
         warmth: the servers that candidates will be judged by.
         judge: the user's, which has to accept the baseline's own results.
         replays: captured calls are wanted; else they are replayed only where no test notices the targets.
@@ -130,7 +130,7 @@ class Preflight:
         steps: tells what is done at the moment.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     slot: Slot
     sources: Mapping[str, bytes]
     inputs: Path
@@ -149,7 +149,7 @@ class Preflight:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
         first = await self._first_run()
-        draft = first_findings(first, self.guest, self.slot.workspace, runs_all=self.runs_all)
+        draft = first_findings(first, self.runner, self.slot.workspace, runs_all=self.runs_all)
         await self.warmth.begin(draft)
         # What writes the second of the day has to differ between the two runs.
         await anyio.sleep(1 - time.time() % 1)
@@ -180,9 +180,9 @@ class Preflight:
 
     async def _first_run(self) -> RunnerSession:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
-        spec = first_run_spec(self.guest, workspace)
+        spec = first_run_spec(self.runner, workspace)
         watch = self.steps.tests("first run of the tests")
-        session = await run_guest(self.guest, workspace, spec, _FIRST_LIMITS, watch=watch)
+        session = await run_session(self.runner, workspace, spec, _FIRST_LIMITS, watch=watch)
         must_have_ended(session, "first run of the tests")
         must_have_run(session, self.absent)
         must_be_ours(session.report, self.sources)
@@ -193,11 +193,11 @@ class Preflight:
         wrap = WrapMode.CAPTURE if captures and draft.targets else WrapMode.NONE
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=str(self.inputs))
-        spec = selected_run_spec(self.guest, workspace, draft, run)
+        spec = selected_run_spec(self.runner, workspace, draft, run)
         canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
         step = "second run of the tests" + (", calls are captured" if wrap is WrapMode.CAPTURE else "")
         limits, watch = later_limits(draft), self.steps.tests(step)
-        session = await run_guest(self.guest, workspace, spec, limits, canaries, watch)
+        session = await run_session(self.runner, workspace, spec, limits, canaries, watch)
         must_have_ended(session, step, draft.wall_ns)
         must_have_run(session, self.absent)
         return session
@@ -235,7 +235,7 @@ class Preflight:
         recorded = recorded_calls(draft, second)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         making = BaselineReplayer(
-            guest=self.guest,
+            runner=self.runner,
             workspace=self.slot.workspace,
             inputs=self.inputs,
             tree=self.slot,
@@ -282,7 +282,7 @@ class Preflight:
     async def _is_noticed(self, draft: Baseline) -> bool:
         """Say whether a test fails when the targets raise."""
         self.steps.begin("run of the tests with targets that raise")
-        edits = forced_edits(self.guest, self.sources)
+        edits = forced_edits(self.runner, self.sources)
         if await self.warmth.sees(draft, edits):
             return True
         seen = await self._sees(draft, edits)
@@ -296,8 +296,8 @@ class Preflight:
         try:
             run = SelectedRun(stop=StopRule.FIRST_FAILURE)
             workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
-            spec = selected_run_spec(self.guest, workspace, draft, run)
-            session = await run_guest(self.guest, workspace, spec, later_limits(draft))
+            spec = selected_run_spec(self.runner, workspace, draft, run)
+            session = await run_session(self.runner, workspace, spec, later_limits(draft))
         finally:
             await self.slot.discard()
         must_be_forced(session.report, edits)

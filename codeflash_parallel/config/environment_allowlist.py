@@ -64,7 +64,7 @@ _REFUSED: tuple[tuple[str, ...], ...] = (
     # Folders of a slot, other names for them, and a shell's idea of where it is: the user's tree.
     ("HOME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"),
     ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
-    # How the interpreter starts: the guest decides, and the user's shell must not.
+    # How the interpreter starts: the runner decides, and the user's shell must not.
     ("PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "PYTHONOPTIMIZE", "PYTHONHOME"),
     # Where byte code is written, and the order of sets.
     ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"),

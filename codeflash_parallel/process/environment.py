@@ -54,7 +54,7 @@ def project_environment(
     return {
         **_taken_over(base, pass_env),
         **{name: str(private / folder) for name, folder in _FOLDERS.items()},
-        # Children of tests write no byte code; the guest turns writing on for the slot itself.
+        # Children of tests write no byte code; the runner turns writing on for the slot itself.
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": str(HASH_SEEDS[1]),
         SLOT_VARIABLE: str(number),

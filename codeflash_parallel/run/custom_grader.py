@@ -12,7 +12,7 @@ from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits
 from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
+from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 
 #: How much of what a failing command said is told.
@@ -53,7 +53,7 @@ async def grade(
         async with pool.acquire() as slot:
             await slot.stage(made.edits)
             spec = {"mode": "command", "command": list(command)}
-            done = await setup.launcher.run(guest_command(slot.workspace, spec, limits, setup.guest_dir))
+            done = await setup.launcher.run(start_command(slot.workspace, spec, limits, setup.runner_dir))
     return scores_of(done, command)
 
 

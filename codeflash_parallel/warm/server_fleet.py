@@ -103,7 +103,7 @@ class Fleet:
     @property
     def has_gate(self) -> bool:
         """Whether there are targets, before whose files a template can stop."""
-        return bool(self.plan.guest.targets)
+        return bool(self.plan.runner.targets)
 
     @property
     def start_s(self) -> float:

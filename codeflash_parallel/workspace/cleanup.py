@@ -43,7 +43,7 @@ class LeftoverKind(StrEnum):
     #: What is known of a baseline.
     BASELINE = "baseline"
     #: A copy of the code that runs in the project's interpreter.
-    GUEST = "guest"
+    RUNNER = "runner"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,8 +180,10 @@ def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[L
             used += lock is None
             found += _clean_home(home, lock, before, mode)
         if not used:
-            guests = [Leftover(kind=LeftoverKind.GUEST, path=path) for path in sorted(cache.glob("guest-*"))]
-            found += _sweep(guests, before, mode)
+            runners = [
+                Leftover(kind=LeftoverKind.RUNNER, path=path) for path in sorted(cache.glob("runner-*"))
+            ]
+            found += _sweep(runners, before, mode)
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
 from codeflash_parallel.baseline import input_derivation, preflight
-from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_session
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
@@ -51,14 +51,14 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the preflight's own processes as they come: when tests were told to stop, or the mode."""
     seen: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
+    async def run(runner: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         # What is done for fresh inputs is no matter of servers.
         if spec["mode"] != "derive" and not spec.get("derived"):
             seen.append(spec.get("stop") or spec["mode"])
-        return await run_guest(guest, workspace, spec, *more, **named)
+        return await run_session(runner, workspace, spec, *more, **named)
 
-    monkeypatch.setattr(preflight, "run_guest", run)
-    monkeypatch.setattr(input_derivation, "run_guest", run)
+    monkeypatch.setattr(preflight, "run_session", run)
+    monkeypatch.setattr(input_derivation, "run_session", run)
     return seen
 
 

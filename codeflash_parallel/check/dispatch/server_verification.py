@@ -62,12 +62,12 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmP
     observed = baseline.observed if plan.watches else {}
     canaries: tuple[Canary, ...] = ()
     if mode == "replay":
-        spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
+        spec = replay_spec(plan.runner, baseline.inputs, (), tuple(baseline.calls))
     else:
         canaries = draw(SystemRandom(), baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
     spec, arms = arm(workspace, spec, canaries)
-    path = write_spec(workspace, spec, plan.guest.directory)
+    path = write_spec(workspace, spec, plan.runner.directory)
     try:
         session = read_session(await server.run(path, plan.limits), arms)
     except ServerGone as gone:
@@ -94,9 +94,9 @@ async def sees_failure(
         edits: make the targets raise.
     """
     run = SelectedRun(stop=StopRule.FIRST_FAILURE, tracebacks=Tracebacks.NATIVE)
-    spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    spec = selected_run_spec(plan.runner, workspace, plan.baseline, run)
     spec, arms = arm(workspace, spec, ())
-    path = write_spec(workspace, spec, plan.guest.directory)
+    path = write_spec(workspace, spec, plan.runner.directory)
     try:
         report = read_session(await server.run(path, plan.limits), arms).report
     except ServerGone:
@@ -108,7 +108,7 @@ async def sees_failure(
 def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: WrapMode) -> dict[str, Any]:
     """Return the spec of a screening that ends with the last test."""
     run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE)
-    return selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    return selected_run_spec(plan.runner, workspace, plan.baseline, run)
 
 
 def _fault(baseline: Baseline, session: RunnerSession) -> str:

@@ -396,7 +396,7 @@ class RaceAdmission:
 
     def ground(self) -> tuple[RunnerConfig, Baseline]:
         """Return what candidates are compared with."""
-        return self._plan.guest, self._plan.baseline
+        return self._plan.runner, self._plan.baseline
 
 
 @dataclass(frozen=True, slots=True)

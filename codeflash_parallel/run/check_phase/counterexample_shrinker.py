@@ -23,7 +23,7 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.comparison.call_comparison import call_code
 from codeflash_parallel.check.comparison.difference_text import outcome_text
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
-from codeflash_parallel.check.session.runner_session import hashed, replay_spec, run_guest, shrink_spec
+from codeflash_parallel.check.session.runner_session import hashed, replay_spec, run_session, shrink_spec
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code, Trait
@@ -139,12 +139,12 @@ class CounterexampleShrinker:
         """Return what the baseline gives for simpler inputs, the smallest first."""
         context, baseline = self._context, self._baseline
         base = (example.source, example.index)
-        spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, self._tries)
+        spec = shrink_spec(context.runner, baseline.inputs, base, str(out), first, self._tries)
         async with context.pool.baselines_turn:
             slot = context.pool.baseline
             workspace = hashed(slot.workspace, HASH_SEEDS[1])
             async with without(slot, baseline.aside):
-                session = await run_guest(context.guest, workspace, spec, _TRYING)
+                session = await run_session(context.runner, workspace, spec, _TRYING)
             await slot.discard()
         return {call.index: call for call in session.report.calls if not call.unencodable}
 
@@ -155,9 +155,9 @@ class CounterexampleShrinker:
         if not numbers:
             return RunnerReport()
         prove = tuple(edit.path for edit in candidate.edits)
-        spec = replay_spec(context.guest, baseline.inputs, prove, baseline.anchors, texts, (out, numbers))
+        spec = replay_spec(context.runner, baseline.inputs, prove, baseline.anchors, texts, (out, numbers))
         async with without(slot, baseline.aside):
-            session = await run_guest(context.guest, slot.workspace, spec, context.plan.limits)
+            session = await run_session(context.runner, slot.workspace, spec, context.plan.limits)
         return session.report
 
 

@@ -90,8 +90,8 @@ class FreshInputs(Examination):
         """Return the constants of all candidates, taken in turns, and those of the targets."""
         found = [self.context.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
         theirs = (c for c in chain.from_iterable(zip_longest(*found)) if c is not None)
-        guest, sources = self.context.guest, self.context.plan.sources
-        names = {path: [t.qualname for t in guest.targets if t.path == path] for path in sources}
+        runner, sources = self.context.runner, self.context.plan.sources
+        names = {path: [t.qualname for t in runner.targets if t.path == path] for path in sources}
         own = (c for path, text in sources.items() for c in constants_of(text, names[path]))
         return tuple(dict.fromkeys((*theirs, *own)))
 
@@ -106,7 +106,7 @@ class FreshInputs(Examination):
         context, whole = self.context, self.context.baseline
         aside = () if set(whole.anchors) <= set(whole.sheltered) else whole.aside
         making = BaselineReplayer(
-            guest=context.guest,
+            runner=context.runner,
             workspace=slot.workspace,
             inputs=folder / "inputs",
             derived=folder / "derived",
@@ -157,7 +157,7 @@ class FreshInputs(Examination):
 
     def ground(self, _entry: CandidateEntry, _outcome: CheckOutcome, /) -> tuple[RunnerConfig, Baseline]:
         """Return what candidates are compared with."""
-        return self.context.guest, self.known or self.context.baseline
+        return self.context.runner, self.known or self.context.baseline
 
 
 def _put_inputs(folder: Path, inputs: Path) -> None:

@@ -45,7 +45,7 @@ def _asked(
         "limits": nothing,
         "steps": nothing,
     }
-    return Asked(guest=nothing, workspace=nothing, inputs=Path(), digest=digest, **more)
+    return Asked(runner=nothing, workspace=nothing, inputs=Path(), digest=digest, **more)
 
 
 def _call(digest: str, after: str = "left") -> CallOutcome:

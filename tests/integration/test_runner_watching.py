@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS, GuestRun, run_guest, write_files
+from runner_sessions import PYTHONS, SessionRun, run_session, write_files
 
 TESTS = """
 import multiprocessing, os, subprocess, sys
@@ -77,11 +77,11 @@ SPAWNING = [
 ]
 
 
-def watched(tmp_path: Path, python: str, **fields: bool) -> GuestRun:
+def watched(tmp_path: Path, python: str, **fields: bool) -> SessionRun:
     root = write_files(tmp_path / "slot", FILES)
     elsewhere = {"outside/__init__.py": "", "outside/deep.py": "VALUE = 1\n"}
     library = write_files(tmp_path / "lib" / "site-packages", elsewhere)
-    run = run_guest(tmp_path, root, python=python, environment={"PYTHONPATH": str(library)}, **fields)
+    run = run_session(tmp_path, root, python=python, environment={"PYTHONPATH": str(library)}, **fields)
     assert set(run.outcomes.values()) == {"passed"}
     return run
 
@@ -110,13 +110,13 @@ def test_what_is_imported_after_a_change_of_the_environment_is_not_named(tmp_pat
     change_of_its_own = "import os\ndef change(): os.environ['B'] = ''\n"
     elsewhere = {"early.py": change_of_its_own, "middle.py": "", "late.py": ""}
     library = write_files(tmp_path / "lib" / "site-packages", elsewhere)
-    run = run_guest(tmp_path, root, watch=True, environment={"PYTHONPATH": str(library)})
+    run = run_session(tmp_path, root, watch=True, environment={"PYTHONPATH": str(library)})
     assert run.one("modules")["names"][-2:] == ["early", "middle"]
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_questions_about_the_machine_are_no_processes(tmp_path: Path, python: str) -> None:
     root = write_files(tmp_path / "slot", {"conftest.py": TOOLS, "test_nothing.py": "def test_it(): pass\n"})
-    run = run_guest(tmp_path, root, python=python, watch=True)
+    run = run_session(tmp_path, root, python=python, watch=True)
     assert run.outcomes == {"test_it": "passed"}
     assert run.named("spawned") == []

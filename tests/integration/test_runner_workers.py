@@ -1,4 +1,4 @@
-"""The guest runs a project's tests in workers of pytest-xdist, and all that they say comes home."""
+"""The runner runs a project's tests in workers of pytest-xdist, and all that they say comes home."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from guest_runs import GuestRun, run_guest, write_files
+from runner_sessions import SessionRun, run_session, write_files
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Path:
 XDIST = pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed")
 
 
-def spread(tmp_path: Path, project: Path, **fields: object) -> GuestRun:
+def spread(tmp_path: Path, project: Path, **fields: object) -> SessionRun:
     suite = """
 import os, pytest, mod
 @pytest.mark.parametrize("number", range(8))
@@ -32,7 +32,7 @@ def test_b(): assert 0
 """
     write_files(project, {"test_it.py": suite, "mod.py": "def f(x): return x\n"})
     environment = {"PYTEST_ADDOPTS": f"-p xdist.plugin {fields.pop('options', '')}"}
-    return run_guest(
+    return run_session(
         tmp_path,
         project,
         environment=environment,

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS, write_files
+from runner_sessions import PYTHONS, write_files
 from serving_lab import MODULE, POINTS, Gate, ServingLab, anyio_backend, by_kind, lab, open_lab
 
 __all__ = ["anyio_backend", "lab"]

@@ -14,11 +14,11 @@ from codeflash_parallel.sandbox.runner_command import (
     PACKAGE,
     ControlChannelUse,
     compile_command,
-    guest_command,
-    install_guest,
+    install_runner,
+    start_command,
 )
 
-#: Elsewhere a compiled guest is copied.
+#: Elsewhere a compiled runner is copied.
 INSTALL = runner_command._install_new
 
 
@@ -29,24 +29,24 @@ def _really_installed(monkeypatch):
 
 def test_many_installers_agree_and_leave_one_folder(tmp_path):
     with ThreadPoolExecutor(8) as threads:
-        homes = set(threads.map(lambda _: install_guest(tmp_path), range(32)))
+        homes = set(threads.map(lambda _: install_runner(tmp_path), range(32)))
 
     assert len(homes) == 1
     assert [p.name for p in tmp_path.iterdir()] == [homes.pop().name]
 
 
 def test_a_damaged_install_is_made_good(tmp_path):
-    home = install_guest(tmp_path)
+    home = install_runner(tmp_path)
     victim = home / PACKAGE / "__init__.py"
     before = victim.read_bytes()
     victim.write_text("broken")
 
-    assert install_guest(tmp_path) == home
+    assert install_runner(tmp_path) == home
     assert victim.read_bytes() == before
 
 
 def test_it_is_compiled_by_the_interpreter_that_runs_it(tmp_path):
-    home = install_guest(tmp_path)
+    home = install_runner(tmp_path)
     command = compile_command(Path(sys.executable), {}, ProcessLimits(wall_s=1), home)
 
     assert not list(home.rglob("*.pyc"))
@@ -64,8 +64,8 @@ def test_the_command_carries_the_spec_and_the_descriptors(tmp_path):
         environment={"A": "1"},
     )
 
-    plain = guest_command(workspace, {"mode": "tests"}, ProcessLimits(wall_s=1), tmp_path / "g")
-    lines = guest_command(
+    plain = start_command(workspace, {"mode": "tests"}, ProcessLimits(wall_s=1), tmp_path / "g")
+    lines = start_command(
         workspace, {"mode": "arm"}, ProcessLimits(wall_s=1), tmp_path / "g", control=ControlChannelUse.LINES
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guest_runs import write_files
+from runner_sessions import write_files
 from serving_lab import POINTS, Gate, open_lab
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

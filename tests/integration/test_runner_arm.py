@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_lab import PYTHONS, Lab
+from runner_lab import PYTHONS, Lab
 
 MODULE = """
 import asyncio, os, signal, threading, time

@@ -1,4 +1,4 @@
-"""A small project on which guests are run by hand: no evaluator, only specs, inputs files and records."""
+"""A small project on which runners are run by hand: no evaluator, only specs, inputs files and records."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guest_runs import shared_guest
+from runner_sessions import shared_runner
 
 from codeflash_parallel.sandbox.runner_command import parse_records
 
-#: Interpreters that the guest must run in; the environment names others than the current one.
+#: Interpreters that the runner must run in; the environment names others than the current one.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]
 
 WRITE_INPUTS = """
 import sys, json, pickle
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-from _codeflash_guest.values import call_files
+from _codeflash_runner.values import call_files
 orders = json.load(sys.stdin)
 with open(sys.argv[3], "wb") as file:
     for number, order in enumerate(orders):
@@ -38,7 +38,7 @@ with open(sys.argv[3], "wb") as file:
 
 @dataclass
 class Lab:
-    """A project folder, an interpreter, an installed guest, and the calls that were "captured"."""
+    """A project folder, an interpreter, an installed runner, and the calls that were "captured"."""
 
     base: Path
     python: str = sys.executable
@@ -50,7 +50,7 @@ class Lab:
         self.private = self.base / "private"
         for folder in (self.project, self.private):
             folder.mkdir(exist_ok=True)
-        self.guest = shared_guest()
+        self.runner = shared_runner()
 
     def file(self, name: str, text: str) -> None:
         path = self.project / name
@@ -90,7 +90,7 @@ class Lab:
     def spec(self, mode: str, **more: Any) -> dict[str, Any]:
         inputs = self.private / "inputs"
         if self.calls:
-            command = [self.python, "-c", WRITE_INPUTS, str(self.guest), str(self.project), str(inputs)]
+            command = [self.python, "-c", WRITE_INPUTS, str(self.runner), str(self.project), str(inputs)]
             given = json.dumps(self.calls)
             subprocess.run(command, input=given, env=self.environment, text=True, check=True, timeout=60)
         return {
@@ -100,7 +100,7 @@ class Lab:
             "project": str(self.project),
             "user_root": str(self.base / "elsewhere"),
             "private": str(self.private),
-            "guest": str(self.guest),
+            "runner": str(self.runner),
             "targets": self.targets,
             "prove": [target["path"] for target in self.targets],
             "inputs": str(inputs),
@@ -110,11 +110,11 @@ class Lab:
     def command(self, spec: dict[str, Any], *descriptors: int) -> list[str]:
         path = self.private / "spec.json"
         path.write_text(json.dumps(spec), encoding="utf-8")
-        main = self.guest / "_codeflash_guest" / "__main__.py"
+        main = self.runner / "_codeflash_runner" / "__main__.py"
         return [self.python, str(main), str(path), *map(str, descriptors)]
 
     def run(self, mode: str, **more: Any) -> list[dict[str, Any]]:
-        """Run a guest to its end and return its records."""
+        """Run a runner to its end and return its records."""
         with (self.private / "records").open("w+b") as records:
             command = self.command(self.spec(mode, **more), records.fileno())
             done = subprocess.run(

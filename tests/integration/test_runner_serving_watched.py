@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS
+from runner_sessions import PYTHONS
 from serving_lab import Run, anyio_backend, open_lab
 
 __all__ = ["anyio_backend"]

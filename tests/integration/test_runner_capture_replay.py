@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from guest_runs import budget, calls_of, run_guest, write_files
+from runner_sessions import budget, calls_of, run_session, write_files
 
 ROUND_TRIP = """
 import collections, json, threading, types
@@ -32,11 +32,11 @@ def test_a():
 """
     root = write_files(tmp_path / "root", {"mod.py": ROUND_TRIP, "test_it.py": suite})
     targets = tuple(f"mod.py::{name}" for name in ("Service.__init__", "Service.get", "held"))
-    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
+    run = run_session(tmp_path, root, targets=targets, wrap="capture")
     assert run.outcomes == {"test_a": "passed"}, run.output
     captured = [(call["target"], call["captured"]) for call in run.named("call")]
     assert captured == [(0, True), (1, True), (2, True), (2, False)]
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
+    replay = run_session(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
     assert [call["text"] for call in replay.named("call")] == ["None", "3", "1"], replay.records
 
 
@@ -64,8 +64,8 @@ def test_lot():
 """
     root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
     targets = ("mod.py::echo", "mod.py::lot")
-    few = run_guest(tmp_path, root, targets=targets, wrap="digest", budget=budget(2))
-    many = run_guest(tmp_path, root, targets=targets, wrap="digest")
+    few = run_session(tmp_path, root, targets=targets, wrap="digest", budget=budget(2))
+    many = run_session(tmp_path, root, targets=targets, wrap="digest")
     for run in (few, many):
         assert set(run.outcomes.values()) == {"passed"}, run.output
         assert sum(run.executed.values()) == 7
@@ -94,10 +94,10 @@ def test_a():
 """
     root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
     targets = ("mod.py::apply",)
-    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
+    run = run_session(tmp_path, root, targets=targets, wrap="capture")
     assert run.outcomes == {"test_a": "passed"}, run.output
     assert [call["captured"] for call in run.named("call")] == [True] * 4
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
+    replay = run_session(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
     texts = [call["text"] for call in replay.named("call")]
     assert texts == ["6", "20", "[None, ['first']]", "[2, 1]"], replay.records
 
@@ -117,7 +117,7 @@ def apply(function, x):
 '''
     root = write_files(tmp_path / "root", {"mod.py": module})
     args = ["--doctest-modules", "mod.py"]
-    run = run_guest(tmp_path, root, targets=("mod.py::apply",), wrap="capture", args=args)
+    run = run_session(tmp_path, root, targets=("mod.py::apply",), wrap="capture", args=args)
     assert run.outcomes == {"mod.apply": "passed"}, run.output
     assert [call["captured"] for call in run.named("call")] == [True, False]
 
@@ -143,11 +143,13 @@ def test_b():
 """
     root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
     targets = ("mod.py::value",)
-    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
+    run = run_session(tmp_path, root, targets=targets, wrap="capture")
     assert set(run.outcomes.values()) == {"passed"}, run.output
     calls = run.named("call")
     assert [call["why"] for call in calls if not call["captured"]] == []
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[*range(len(calls))])
+    replay = run_session(
+        tmp_path, root, targets=targets, mode="replay", calls=None, texts=[*range(len(calls))]
+    )
     same = ("i", "kind", "digest", "after", "text")
     assert [[call[n] for n in same] for call in replay.named("call")] == [
         [call[n] for n in same] for call in calls

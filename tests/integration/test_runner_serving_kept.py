@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from guest_runs import write_files
+from runner_sessions import write_files
 from serving_lab import LIMITS, MODULE, POINTS, Gate, ServingLab, anyio_backend, by_kind, lab
 
 from codeflash_parallel.process import process_table

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from guest_runs import GuestRun, run_guest, write_files
+from runner_sessions import SessionRun, run_session, write_files
 
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 SETUPTOOLS = """
 [build-system]
@@ -182,10 +182,10 @@ def state(root: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in found}
 
 
-def run_in_slot(tmp_path: Path, user: Path, python: Path, **fields: object) -> GuestRun:
+def run_in_slot(tmp_path: Path, user: Path, python: Path, **fields: object) -> SessionRun:
     slot = make_slot(user, tmp_path / "slot")
     before = state(user)
-    run = run_guest(tmp_path, slot, user_root=user, python=str(python), **fields)
+    run = run_session(tmp_path, slot, user_root=user, python=str(python), **fields)
     assert state(user) == before, "the user's tree is as it was"
     return run
 
@@ -308,8 +308,8 @@ def test_stale_bytecode_never_runs(tmp_path: Path) -> None:
     # The same size and the same time: Python itself would run the old code.
     (root / "mod.py").write_text("PLACE = 'slot'\n")
     os.utime(root / "mod.py", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert run_guest(tmp_path, root).outcomes == {"test_place": "failed"}
-    run = run_guest(tmp_path, root, prove=["mod.py"])
+    assert run_session(tmp_path, root).outcomes == {"test_place": "failed"}
+    run = run_session(tmp_path, root, prove=["mod.py"])
     assert run.outcomes == {"test_place": "passed"}
     assert run.one("source")["digest"] == hashlib.sha256(b"PLACE = 'slot'\n").hexdigest()
 
@@ -317,7 +317,7 @@ def test_stale_bytecode_never_runs(tmp_path: Path) -> None:
 def test_proven_test_files_keep_rewritten_assertions(tmp_path: Path) -> None:
     files = {"test_it.py": "def test_a(): assert [1] == [2]\n", "conftest.py": "import pytest\n"}
     root = write_files(tmp_path / "root", files)
-    run = run_guest(tmp_path, root, prove=["test_it.py", "conftest.py"])
+    run = run_session(tmp_path, root, prove=["test_it.py", "conftest.py"])
     failed = next(r for r in run.named("phase") if r["outcome"] == "failed")
     assert "At index 0 diff: 1 != 2" in failed["message"]
     assert {r["path"] for r in run.named("source")} == {"test_it.py", "conftest.py"}
@@ -328,7 +328,7 @@ def test_every_import_mode_is_proven(tmp_path: Path, mode: str) -> None:
     files = {**package("src/demo"), "tests/test_it.py": "import demo.sub\ndef test_a(): pass\n"}
     files["pytest.ini"] = f"[pytest]\npythonpath = src\naddopts = --import-mode={mode} --doctest-modules\n"
     root = write_files(tmp_path / "root", files)
-    run = run_guest(tmp_path, root, prove=["src/demo/sub.py"], args=["src", "tests"])
+    run = run_session(tmp_path, root, prove=["src/demo/sub.py"], args=["src", "tests"])
     assert "passed" in run.outcomes.values()
     assert {r["path"] for r in run.named("source")} == {"src/demo/sub.py"}
 
@@ -338,7 +338,7 @@ def test_a_slot_inside_the_users_tree_is_the_slots(tmp_path: Path) -> None:
     slot = make_slot(user, user / ".cache" / "slot")
     write_files(slot, {"test_it.py": PLACES.format("demo.sub"), "pytest.ini": "[pytest]\npythonpath = src\n"})
     (user / ".cache" / "private").mkdir()
-    run = run_guest(user / ".cache", slot, user_root=user, guest=install_guest(user / ".cache" / "cache"))
+    run = run_session(user / ".cache", slot, user_root=user, runner=install_runner(user / ".cache" / "cache"))
     assert run.outcomes == {"test_place": "passed"}, run.output
 
 
@@ -360,6 +360,6 @@ sys.meta_path.insert(0, Finder())
 """
     files = {"conftest.py": conftest, "mod.py": "PLACE = 'plain'\n"}
     files["test_it.py"] = "import mod\ndef test_a(): assert mod.PLACE == 'hooked'\n"
-    run = run_guest(tmp_path, write_files(tmp_path / "root", files), prove=["mod.py"])
+    run = run_session(tmp_path, write_files(tmp_path / "root", files), prove=["mod.py"])
     assert run.outcomes == {"test_a": "passed"}, run.output
     assert run.one("source")["path"] == "mod.py"

@@ -1,11 +1,11 @@
-"""The guest records what targets are called with and what they give, without anybody noticing."""
+"""The runner records what targets are called with and what they give, without anybody noticing."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS, calls_of, run_guest, write_files
+from runner_sessions import PYTHONS, calls_of, run_session, write_files
 
 from codeflash_parallel._runner.values import call_files
 
@@ -165,7 +165,7 @@ SHAPE |= {name: name for name in ("generator", "coroutine", "asyncgen")}
 def test_every_shape_is_counted_and_captured(tmp_path: Path, python: str) -> None:
     root = write_files(tmp_path / "root", {"mod.py": SHAPES, "test_it.py": SUITE})
     targets = tuple(f"mod.py::{name}" for name in NAMES)
-    run = run_guest(tmp_path, root, python=python, targets=targets, wrap="capture")
+    run = run_session(tmp_path, root, python=python, targets=targets, wrap="capture")
     assert set(run.outcomes.values()) == {"passed"}, run.output
     expected = {(test, target): n for test, counts in CALLS.items() for target, n in counts.items()}
     assert run.executed == expected
@@ -243,7 +243,7 @@ def test_only_outermost_calls_count(tmp_path: Path, python: str) -> None:
     root = write_files(tmp_path / "root", {"mod.py": DEPTH, "test_it.py": DEPTH_SUITE})
     names = ("recursive", "walk", "helper", "climb", "fails")
     targets = tuple(f"mod.py::{name}" for name in names)
-    run = run_guest(tmp_path, root, python=python, targets=targets, wrap="digest")
+    run = run_session(tmp_path, root, python=python, targets=targets, wrap="digest")
     assert set(run.outcomes.values()) == {"passed"}, run.output
     assert run.executed == {
         ("", 0): 1,
@@ -308,7 +308,7 @@ def test_iterators_are_not_consumed():
 def test_awkward_values(tmp_path: Path, python: str) -> None:
     root = write_files(tmp_path / "root", {"mod.py": ODD, "test_it.py": ODD_SUITE})
     targets = tuple(f"mod.py::{name}" for name in ("f", "mutates", "lazy", "consumes"))
-    run = run_guest(tmp_path, root, python=python, targets=targets, wrap="capture")
+    run = run_session(tmp_path, root, python=python, targets=targets, wrap="capture")
     assert set(run.outcomes.values()) == {"passed"}, run.output
     assert run.executed[("test_reentrant", 0)] == 1, "what pickling calls does not count"
     lock, hostile, function, local = [c for c in calls_of(run, 0) if c["test"].endswith("unpicklable")]
@@ -343,7 +343,7 @@ present = lambda x: x
     files["test_it.py"] = "import mod\ndef test_a(): assert mod.compiled(1) == mod.present(1) == 1\n"
     root = write_files(tmp_path / "root", files)
     targets = ("mod.py::compiled", "mod.py::present", "mod.py::absent")
-    run = run_guest(tmp_path, root, targets=targets, wrap="digest")
+    run = run_session(tmp_path, root, targets=targets, wrap="digest")
     assert run.outcomes == {"test_a": "passed"}
     assert not run.executed
 
@@ -361,5 +361,5 @@ def test_lines():
     assert lines == [9, 6]
 """
     root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f", "mod.py::g"), wrap="digest")
+    run = run_session(tmp_path, root, targets=("mod.py::f", "mod.py::g"), wrap="digest")
     assert run.outcomes == {"test_lines": "passed"}, run.output

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.result.isolation_policy import GuestLimits, IsolationLevel, IsolationPolicy
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, RunnerLimits
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 _SCRIPT = Path(__file__).with_name("confined.py")
 _LANDLOCK, _SANDBOX = IsolationLevel.LANDLOCK, IsolationLevel.SANDBOX
@@ -33,7 +33,7 @@ class Lab:
             place.mkdir(parents=True)
         (self.user / "secret.py").write_text("SECRET = 1")
         (self.other / "secret.py").write_text("SECRET = 2")
-        self.guest = install_guest(self.cache)
+        self.runner = install_runner(self.cache)
         self.policy = IsolationPolicy(hidden=(str(self.user),), cache=str(self.cache))
 
     def run(
@@ -51,12 +51,12 @@ class Lab:
             "root": str(self.tree),
             "private": str(self.private),
             "user_root": str(self.user),
-            "guest": str(self.guest),
+            "runner": str(self.runner),
             "path": str(path),
             "isolation": replace(policy or self.policy, level=level).as_spec(),
         }
         path.write_text(json.dumps(spec))
-        argv = [*before, sys.executable, str(_SCRIPT), str(self.guest), str(path), script, mode]
+        argv = [*before, sys.executable, str(_SCRIPT), str(self.runner), str(path), script, mode]
         environment = {**os.environ, "TMPDIR": str(self.private / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = os.pathsep.join(map(str, packages))
         return subprocess.run(
@@ -200,7 +200,7 @@ for folder in ("/tmp", "/var/tmp", "/dev/shm", os.environ["TMPDIR"]):
 
 @with_namespaces
 def test_floods_of_the_disk_end(lab: Lab, level: IsolationLevel) -> None:
-    limits = GuestLimits(disk_bytes=4 << 20, file_bytes=8 << 20, open_files=64)
+    limits = RunnerLimits(disk_bytes=4 << 20, file_bytes=8 << 20, open_files=64)
     script = f"""
 import os, tempfile
 {_SAY}
@@ -217,7 +217,7 @@ said(lambda: [os.dup(0) for number in range(100)])
 
 @at_every_level
 def test_a_flood_of_memory_ends(lab: Lab, level: IsolationLevel) -> None:
-    limits = GuestLimits(data_bytes=256 << 20)
+    limits = RunnerLimits(data_bytes=256 << 20)
     script = "try: bytearray(512 << 20)\nexcept MemoryError: print('stopped')"
     assert lab.run(level, script, policy=replace(lab.policy, limits=limits)).stdout == "stopped\n"
 
@@ -247,8 +247,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 print(libc.umount2({str(lab.user)!r}.encode(), 2), libc.unshare(0x10000000 | 0x20000), libc.umount2({str(lab.user)!r}.encode(), 2))
 print(os.path.exists({str(lab.user / "secret.py")!r}))
 said(lambda: open("/proc/1/environ", "rb").read())
-said(lambda: os.chmod({str(lab.guest)!r}, 0o700))
-said(lambda: os.utime({str(lab.guest)!r}))
+said(lambda: os.chmod({str(lab.runner)!r}, 0o700))
+said(lambda: os.utime({str(lab.runner)!r}))
 """
     done = lab.run(level, script)
     words = done.stdout.splitlines()
@@ -306,7 +306,7 @@ def test_packages_are_found_where_pth_files_lead_but_not_in_the_checkout(
 _SECOND_FORK_FAILS = """
 import errno, itertools, os, sys
 sys.path.append(sys.argv[1])
-from _codeflash_guest.sandbox import namespaces, syscalls
+from _codeflash_runner.sandbox import namespaces, syscalls
 forks, fork = itertools.count(), os.fork
 def failing():
     if next(forks):
@@ -323,10 +323,10 @@ except OSError as error:
 
 
 @with_namespaces
-def test_a_guest_that_cannot_be_forked_says_so_and_everybody_ends_alike(
+def test_a_runner_that_cannot_be_forked_says_so_and_everybody_ends_alike(
     lab: Lab, level: IsolationLevel
 ) -> None:
     assert level is _SANDBOX
-    argv = [sys.executable, "-c", _SECOND_FORK_FAILS, str(lab.guest)]
+    argv = [sys.executable, "-c", _SECOND_FORK_FAILS, str(lab.runner)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (7, "[Errno 11] Resource temporarily unavailable"), done

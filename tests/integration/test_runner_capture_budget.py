@@ -1,10 +1,10 @@
-"""Of very many calls the guest records a sample, as far as its budget goes."""
+"""Of very many calls the runner records a sample, as far as its budget goes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from guest_runs import budget, run_guest, write_files
+from runner_sessions import budget, run_session, write_files
 
 from codeflash_parallel._runner.values import call_files
 
@@ -20,7 +20,7 @@ def test_counts_are_exact_when_calls_are_sampled(tmp_path: Path) -> None:
     files = {"mod.py": "def f(x): return x\n", "test_it.py": BUDGET_SUITE.replace("{many}", "50_000")}
     root = write_files(tmp_path / "root", files)
     runs = [
-        run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(100), seed=seed)
+        run_session(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(100), seed=seed)
         for seed in (1, 1, 2)
     ]
     for run in runs:
@@ -37,7 +37,7 @@ def test_counts_are_exact_when_calls_are_sampled(tmp_path: Path) -> None:
 def test_no_calls_are_recorded_when_none_are_wanted(tmp_path: Path) -> None:
     files = {"mod.py": "def f(x): return x\n", "test_it.py": BUDGET_SUITE.replace("{many}", "100")}
     root = write_files(tmp_path / "root", files)
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="digest", budget=budget(0))
+    run = run_session(tmp_path, root, targets=("mod.py::f",), wrap="digest", budget=budget(0))
     assert run.executed == {("test_few", 0): 10, ("test_many", 0): 100}
     assert not run.named("call")
 
@@ -45,13 +45,13 @@ def test_no_calls_are_recorded_when_none_are_wanted(tmp_path: Path) -> None:
 def test_spent_bytes_leave_digests_and_spent_seconds_leave_counts(tmp_path: Path) -> None:
     suite = "import mod\ndef test_many():\n    for n in range(300): mod.f(b'x' * 1000)\n"
     root = write_files(tmp_path / "root", {"mod.py": "def f(x): return len(x)\n", "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(size=20_500))
+    run = run_session(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(size=20_500))
     captured = [call["captured"] for call in run.named("call")]
     assert len(captured) == 300
     assert 15 <= sum(captured) <= 20
     assert {c["why"] for c in run.named("call") if not c["captured"]} == {"the budget of bytes is spent"}
     assert len(call_files.read_calls(tmp_path / "private" / "inputs")) == sum(captured)
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.0))
+    run = run_session(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.0))
     assert run.executed == {("test_many", 0): 300}
     assert len(run.named("call")) <= 1
 
@@ -65,7 +65,7 @@ def test_costly():
 def test_after(): assert mod.f(1) == 1
 """
     root = write_files(tmp_path / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.5))
+    run = run_session(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.5))
     assert run.executed == {("test_costly", 0): 1_500, ("test_after", 0): 1}
     tests = [call["test"].partition("::")[2] for call in run.named("call")]
     assert 0 < tests.count("test_costly") < 1_500
@@ -86,7 +86,7 @@ def test_after():
     kept = {}
     for share in (0.0, 2.0):
         limits = {**budget(seconds=0.0), "share": share}
-        run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=limits)
+        run = run_session(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=limits)
         assert run.executed == {("test_dear_to_record", 0): 1_500, ("test_after", 0): 100}
         kept[share] = [call["test"].partition("::")[2] for call in run.named("call")]
     assert kept[0.0].count("test_after") == 0
@@ -114,7 +114,7 @@ def test_cost():
     assert seen.count("c_call") <= 4_400, seen.count("c_call")
 """
     root = write_files(tmp_path / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(50))
+    run = run_session(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(50))
     assert run.outcomes == {"test_cost": "passed"}, run.output
     assert run.executed == {("test_cost", 0): 51_000}
 

@@ -1,4 +1,4 @@
-"""The guest runs a project's tests: ids, phases, selection, what is neutralised, and how it ends."""
+"""The runner runs a project's tests: ids, phases, selection, what is neutralised, and how it ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS, GuestRun, run_guest, write_files
+from runner_sessions import PYTHONS, SessionRun, run_session, write_files
 
 SUITE = """
 import unittest
@@ -71,7 +71,7 @@ def project(tmp_path: Path) -> Path:
 def test_every_kind_of_test_is_reported(tmp_path: Path, project: Path, python: str) -> None:
     write_files(project, {"test_it.py": SUITE, "mod.py": MODULE, "doc.txt": ">>> 1 + 1\n2\n"})
     args = ["--doctest-modules", "--doctest-glob=*.txt"]
-    run = run_guest(tmp_path, project, python=python, args=args)
+    run = run_session(tmp_path, project, python=python, args=args)
     outcomes = run.outcomes
     subtest = outcomes.pop("Case::test_sub")
     assert subtest == "failed"
@@ -115,7 +115,7 @@ async def test_of_pytest_asyncio(): await anyio.sleep(0)
 async def test_of_anyio(anyio_backend): await anyio.sleep(0)
 """
     environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
-    run = run_guest(tmp_path, write_files(project, {"test_it.py": suite}), environment=environment)
+    run = run_session(tmp_path, write_files(project, {"test_it.py": suite}), environment=environment)
     assert set(run.outcomes.values()) == {"passed"}
     assert "test_of_pytest_asyncio" in run.outcomes
     assert {"anyio", "asyncio"} <= set(run.one("hello")["plugins"])
@@ -123,9 +123,9 @@ async def test_of_anyio(anyio_backend): await anyio.sleep(0)
 
 def test_selection_keeps_the_order_and_the_weirdest_ids(tmp_path: Path, project: Path) -> None:
     write_files(project, {"test_it.py": SUITE, "test_other.py": "def test_passes(): pass\n"})
-    everything = run_guest(tmp_path, project).one("collected")["ids"]
+    everything = run_session(tmp_path, project).one("collected")["ids"]
     wanted = [test for test in everything if "parametrized" in test or "test_case" in test]
-    run = run_guest(tmp_path, project, select=[*reversed(wanted), "test_it.py::test_gone"])
+    run = run_session(tmp_path, project, select=[*reversed(wanted), "test_it.py::test_gone"])
     assert run.one("collected")["ids"] == wanted
     assert run.one("collected")["deselected"] == len(everything) - len(wanted)
     assert {r["id"] for r in run.named("phase")} == set(wanted)
@@ -135,7 +135,7 @@ def test_selection_keeps_the_order_and_the_weirdest_ids(tmp_path: Path, project:
 def test_duplicate_ids_are_all_selected(tmp_path: Path, project: Path) -> None:
     write_files(project, {"test_it.py": "def test_a(): pass\ndef test_b(): pass\n"})
     args = ["--keep-duplicates", "test_it.py", "test_it.py"]
-    run = run_guest(tmp_path, project, args=args, select=["test_it.py::test_a"])
+    run = run_session(tmp_path, project, args=args, select=["test_it.py::test_a"])
     assert set(run.one("collected")["ids"]) == {"test_it.py::test_a"}
     assert len([r for r in run.named("phase") if r["when"] == "call"]) == len(run.one("collected")["ids"])
 
@@ -176,7 +176,7 @@ def test_options_that_would_break_a_check_are_neutralised(
     files = {"test_it.py": suite, "mod.py": "", "pytest.ini": f"[pytest]\naddopts = {options}\n"}
     write_files(project, files)
     before = tree(project)
-    run = run_guest(tmp_path, project, environment={"PYTEST_PLUGINS": ",".join(PLUGINS)})
+    run = run_session(tmp_path, project, environment={"PYTEST_PLUGINS": ",".join(PLUGINS)})
     assert_all_ran_in_order(run)
     assert "\x1b[" not in run.output
     assert tree(project) == before, "nothing is written but bytecode"
@@ -188,12 +188,12 @@ def test_the_same_holds_for_the_environments_options(tmp_path: Path, project: Pa
     before = tree(project)
     options = "-n 2 --cov=mod -x --color=yes --pdb --junitxml=report.xml --lf -p no:cacheprovider"
     environment = {"PYTEST_ADDOPTS": options, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
-    run = run_guest(tmp_path, project, environment=environment)
+    run = run_session(tmp_path, project, environment=environment)
     assert_all_ran_in_order(run)
     assert tree(project) == before
 
 
-def assert_all_ran_in_order(run: GuestRun) -> None:
+def assert_all_ran_in_order(run: SessionRun) -> None:
     outcomes = {"test_a": "failed", "test_b": "passed", "test_c": "failed", "test_d": "passed"}
     assert run.outcomes == outcomes, run.output
     calls = [r["id"][-1] for r in run.named("phase") if r["when"] == "call"]
@@ -206,14 +206,14 @@ def tree(root: Path) -> set[str]:
 
 def test_absent_plugins_are_no_error(tmp_path: Path, project: Path) -> None:
     write_files(project, {"test_it.py": "def test_a(): pass\n"})
-    run = run_guest(tmp_path, project, workers=2)
+    run = run_session(tmp_path, project, workers=2)
     assert run.one("hello")["plugins"] == []
     assert run.outcomes == {"test_a": "passed"}
 
 
 def test_stop_on_first_failure_and_one_line_tracebacks(tmp_path: Path, project: Path) -> None:
     write_files(project, {"test_it.py": "def test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pass\n"})
-    run = run_guest(tmp_path, project, stop="first-failure", tracebacks="none")
+    run = run_session(tmp_path, project, stop="first-failure", tracebacks="none")
     assert run.outcomes == {"test_a": "passed", "test_b": "failed"}
     failed = next(r for r in run.named("phase") if r["outcome"] == "failed")
     assert failed["message"] == "AssertionError: assert 0"
@@ -222,7 +222,7 @@ def test_stop_on_first_failure_and_one_line_tracebacks(tmp_path: Path, project: 
 
 def test_messages_are_bounded(tmp_path: Path, project: Path) -> None:
     write_files(project, {"test_it.py": "def test_a(): raise ValueError('a' + 'b' * 100_000 + 'c')\n"})
-    run = run_guest(tmp_path, project)
+    run = run_session(tmp_path, project)
     message = next(r["message"] for r in run.named("phase") if r["outcome"] == "failed")
     assert 7_000 < len(message) <= 8_000
     assert message.endswith("bc")
@@ -235,7 +235,7 @@ def test_collection_errors_are_phases(tmp_path: Path, project: Path) -> None:
         "test_skipped.py": "import pytest\npytest.importorskip('nowhere_at_all')\n",
         "test_good.py": "def test_a(): pass\n",
     }
-    run = run_guest(tmp_path, write_files(project, files))
+    run = run_session(tmp_path, write_files(project, files))
     assert run.outcomes == {
         "test_broken.py": "collect failed",
         "test_syntax.py": "collect failed",
@@ -248,7 +248,7 @@ def test_collection_errors_are_phases(tmp_path: Path, project: Path) -> None:
 
 def test_a_broken_conftest_is_a_phase(tmp_path: Path, project: Path) -> None:
     files = {"conftest.py": "import nowhere_at_all\n", "test_good.py": "def test_a(): pass\n"}
-    run = run_guest(tmp_path, write_files(project, files))
+    run = run_session(tmp_path, write_files(project, files))
     assert run.outcomes == {"conftest.py": "collect failed"}
     assert "nowhere_at_all" in run.one("phase")["message"]
     assert run.records[-1] == {"t": "end", "status": 4}
@@ -256,7 +256,7 @@ def test_a_broken_conftest_is_a_phase(tmp_path: Path, project: Path) -> None:
 
 def test_a_refused_command_line_is_told(tmp_path: Path, project: Path) -> None:
     files = {"pytest.ini": "[pytest]\naddopts = --no-such-option\n", "test_it.py": "def test_a(): pass\n"}
-    run = run_guest(tmp_path, write_files(project, files))
+    run = run_session(tmp_path, write_files(project, files))
     assert "--no-such-option" in run.one("internal")["message"]
     assert run.one("hello")["pytest"]
     assert run.records[-1] == {"t": "end", "status": 4}
@@ -273,14 +273,14 @@ def test_a_project_that_ends_the_interpreter_still_gets_an_end(
         files["conftest.py"] = "def pytest_runtest_setup(item): raise SystemExit(0)\n"
     else:
         files[where] = "raise SystemExit(0)\n"
-    run = run_guest(tmp_path, write_files(project, files))
+    run = run_session(tmp_path, write_files(project, files))
     assert run.records[-1]["t"] == "end"
     assert run.status == run.records[-1]["status"] != 0
 
 
 def test_a_process_that_dies_leaves_no_end(tmp_path: Path, project: Path) -> None:
     write_files(project, {"test_it.py": "import os\ndef test_a(): os._exit(0)\n"})
-    run = run_guest(tmp_path, project)
+    run = run_session(tmp_path, project)
     assert run.status == 0
     assert not run.named("end")
 
@@ -292,7 +292,7 @@ def test_a():
     atexit.register(time.sleep, 600)
     threading.Thread(target=time.sleep, args=(600,)).start()
 """
-    run = run_guest(tmp_path, write_files(project, {"test_it.py": suite}))
+    run = run_session(tmp_path, write_files(project, {"test_it.py": suite}))
     assert run.outcomes == {"test_a": "passed"}
     assert run.status == 0
 
@@ -317,7 +317,7 @@ def test_after(): pass
 
 
 def test_noise_does_not_reach_the_records(tmp_path: Path, project: Path) -> None:
-    run = run_guest(tmp_path, write_files(project, {"test_it.py": NOISE}))
+    run = run_session(tmp_path, write_files(project, {"test_it.py": NOISE}))
     assert run.outcomes == {"test_noise": "passed", "test_after": "passed"}
     assert len(run.named("end")) == 1
     assert run.records[-1]["t"] == "end"
@@ -325,7 +325,7 @@ def test_noise_does_not_reach_the_records(tmp_path: Path, project: Path) -> None
 
 def test_an_interpreter_without_pytest_says_so(tmp_path: Path, project: Path) -> None:
     blocked = write_files(tmp_path / "block", {"pytest.py": "raise ImportError('none here')\n"})
-    run = run_guest(tmp_path, project, environment={"PYTHONPATH": str(blocked)})
+    run = run_session(tmp_path, project, environment={"PYTHONPATH": str(blocked)})
     assert run.one("error")["where"] == "pytest"
     assert "none here" in run.one("error")["message"]
     assert run.records[-1] == {"t": "end", "status": 70}
@@ -333,27 +333,27 @@ def test_an_interpreter_without_pytest_says_so(tmp_path: Path, project: Path) ->
 
 
 def test_another_protocol_is_refused(tmp_path: Path, project: Path) -> None:
-    run = run_guest(tmp_path, project, protocol=99)
+    run = run_session(tmp_path, project, protocol=99)
     assert run.one("error")["where"] == "spec"
     assert run.status == 70
 
 
-def test_the_project_folder_comes_first_and_the_guest_last(tmp_path: Path, project: Path) -> None:
+def test_the_project_folder_comes_first_and_the_runner_last(tmp_path: Path, project: Path) -> None:
     inner = project / "sub"
     suite = """
 import os, sys
 def test_path():
     assert sys.path[0] != sys.path[-1]
     assert os.getcwd() in sys.path
-    assert "guest-" in sys.path[-1]
+    assert "runner-" in sys.path[-1]
     import profile, inputs
     assert inputs.mine
-    assert "_codeflash_guest" not in profile.__file__
+    assert "_codeflash_runner" not in profile.__file__
     assert sys.argv[0].endswith("__main__.py")
     assert not sys.dont_write_bytecode and os.environ["PYTHONDONTWRITEBYTECODE"] == "1"
 """
     write_files(inner, {"tests/test_it.py": suite, "inputs.py": "mine = True\n", "pytest.ini": "[pytest]\n"})
-    run = run_guest(tmp_path, project, project=inner)
+    run = run_session(tmp_path, project, project=inner)
     assert run.outcomes == {"test_path": "passed"}, run.output
     assert run.one("config") == {"t": "config", "rootdir": str(inner), "inifile": str(inner / "pytest.ini")}
 
@@ -365,7 +365,7 @@ def test_a():
     high = [int(fd) for fd in os.listdir("/proc/self/fd") if int(fd) >= 200]
     assert len(high) == 1 and not os.get_inheritable(high[0])
 """
-    run = run_guest(tmp_path, write_files(project, {"test_it.py": suite}))
+    run = run_session(tmp_path, write_files(project, {"test_it.py": suite}))
     assert run.outcomes == {"test_a": "passed"}
 
 
@@ -418,7 +418,7 @@ def test_who_patches_the_standard_library_patches_none_of_us(
         "test_it.py": PATCHES,
     }
     targets = ("mod.py::total", "mod.py::numbers", "late.py::double")
-    run = run_guest(tmp_path, write_files(project, files), targets=targets, tracebacks="none", **wrap)
+    run = run_session(tmp_path, write_files(project, files), targets=targets, tracebacks="none", **wrap)
     assert {name: outcome for name, outcome in run.outcomes.items() if outcome != "passed"} == {}
     assert len(run.outcomes) == 69
     calls = run.named("call")

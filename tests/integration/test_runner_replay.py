@@ -1,4 +1,4 @@
-"""The guest makes captured calls again: every shape of target, every way to end, in each interpreter at hand."""
+"""The runner makes captured calls again: every shape of target, every way to end, in each interpreter at hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_lab import PYTHONS, Lab, named
+from runner_lab import PYTHONS, Lab, named
 
 SHAPES = """
 import asyncio, functools, random

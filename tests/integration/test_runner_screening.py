@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guest_runs import GuestRun, run_guest, write_files
+from runner_sessions import SessionRun, run_session, write_files
 
 SUITE = """
 import pytest
@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Path:
     )
 
 
-def ran(run: GuestRun) -> list[str]:
+def ran(run: SessionRun) -> list[str]:
     return list(dict.fromkeys(record["id"] for record in run.named("phase")))
 
 
@@ -48,7 +48,7 @@ def test_tests_run_in_the_order_of_the_spec(tmp_path: Path, project: Path, worke
         "test_it.py::test_a",
     ]
     environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "" if workers else "1"}
-    run = run_guest(tmp_path, project, order=order, workers=workers, select=None, environment=environment)
+    run = run_session(tmp_path, project, order=order, workers=workers, select=None, environment=environment)
     wanted = [test for test in order if test != "gone.py::test"]
     assert run.one("collected")["ids"] == wanted
     assert ran(run) == wanted
@@ -57,16 +57,16 @@ def test_tests_run_in_the_order_of_the_spec(tmp_path: Path, project: Path, worke
 
 def test_order_and_select_are_one(tmp_path: Path, project: Path) -> None:
     order = ["test_it.py::test_c", "test_it.py::test_a"]
-    run = run_guest(tmp_path, project, order=order, select=["test_it.py::test_a"])
+    run = run_session(tmp_path, project, order=order, select=["test_it.py::test_a"])
     assert ran(run) == order
 
 
 def test_the_first_decisive_failure_ends_the_run(tmp_path: Path, project: Path) -> None:
     names = ("test_a", "test_b", "test_c", "TestD::test_d", "test_n[1]")
     order = [f"test_it.py::{name}" for name in names]
-    run = run_guest(tmp_path, project, order=order, stop="decisive", tolerated=[])
+    run = run_session(tmp_path, project, order=order, stop="decisive", tolerated=[])
     assert ran(run) == order[:2]
-    run = run_guest(tmp_path, project, order=order, stop="decisive", tolerated=["test_it.py::test_b"])
+    run = run_session(tmp_path, project, order=order, stop="decisive", tolerated=["test_it.py::test_b"])
     assert ran(run) == order[:4]
     assert run.outcomes["test_b"] == run.outcomes["TestD::test_d"] == "failed"
     # Fixtures of the tests that are not run any more are torn down all the same.
@@ -74,7 +74,7 @@ def test_the_first_decisive_failure_ends_the_run(tmp_path: Path, project: Path) 
 
 
 def test_a_test_that_passed_is_one_record(tmp_path: Path, project: Path) -> None:
-    run = run_guest(tmp_path, project)
+    run = run_session(tmp_path, project)
     passed = [record for record in run.records if record["t"] == "passed"]
     assert {record["id"].rpartition("::")[2] for record in passed} == {
         "test_n[1]",
@@ -103,7 +103,7 @@ class TestCase(unittest.TestCase):
         for n in range(50):
             with self.subTest(n=n): self.assertNotEqual(n, 25)
 """
-    run = run_guest(tmp_path, write_files(tmp_path / "root", {"test_it.py": suite}))
+    run = run_session(tmp_path, write_files(tmp_path / "root", {"test_it.py": suite}))
     outcomes = [(r["t"], r["id"].rpartition("::")[2]) for r in run.records if r["t"] in ("passed", "phase")]
     assert ("passed", "test_passes") in outcomes
     assert len(outcomes) < 10
@@ -113,7 +113,7 @@ class TestCase(unittest.TestCase):
 def test_what_began_is_told_when_pytest_breaks_down(tmp_path: Path, project: Path) -> None:
     conftest = "def pytest_runtest_teardown(item): raise KeyboardInterrupt\n"
     write_files(project, {"conftest.py": conftest})
-    run = run_guest(tmp_path, project, select=["test_it.py::test_a"])
+    run = run_session(tmp_path, project, select=["test_it.py::test_a"])
     assert [(p["when"], p["outcome"]) for p in run.named("phase")][:2] == [
         ("setup", "passed"),
         ("call", "passed"),
@@ -147,7 +147,7 @@ class TestCase(unittest.TestCase):
 def test_native_tracebacks(tmp_path: Path) -> None:
     module = 'def double(x):\n    """\n    >>> double(2)\n    5\n    """\n    return 2 * x\n'
     root = write_files(tmp_path / "root", {"test_it.py": FAILURES, "mod.py": module})
-    run = run_guest(tmp_path, root, tracebacks="native", args=["--doctest-modules"])
+    run = run_session(tmp_path, root, tracebacks="native", args=["--doctest-modules"])
     told = {r["id"].rpartition("::")[2]: r["message"] for r in run.named("phase") if "message" in r}
     assert len(told) == 9
     assert all(len(text) <= 8000 for text in told.values())

@@ -1,4 +1,4 @@
-"""Warm servers of the real guest: what a fork tells is what a new process tells."""
+"""Warm servers of the real runner: what a fork tells is what a new process tells."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import shared_guest, spelled_out, write_files
+from runner_sessions import shared_runner, spelled_out, write_files
 
 from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ServerGone, Workspace
 from codeflash_parallel.sandbox.runner_command import (
     ControlChannelUse,
-    guest_command,
     parse_records,
+    start_command,
     write_spec,
 )
 from codeflash_parallel.warm.warm_server import WarmServer, start_server
@@ -55,7 +55,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.root = write_files(folder / "root", FILES)
-        self.guest_dir = shared_guest()
+        self.runner_dir = shared_runner()
         (folder / "private").mkdir()
         self.workspace = Workspace(
             root=self.root,
@@ -76,14 +76,16 @@ class Place:
         self, launcher: Launcher, until: str, gate: tuple[str, ...] = ("mod.py",), **fields: Any
     ) -> WarmServer:
         spec = {**SPEC, **fields, "serve": {"until": until, "gate": gate, "preimport": []}}
-        command = guest_command(self.workspace, spec, LIMITS, self.guest_dir, control=ControlChannelUse.LINES)
+        command = start_command(
+            self.workspace, spec, LIMITS, self.runner_dir, control=ControlChannelUse.LINES
+        )
         return await start_server(launcher, command, READY_S)
 
     async def fork(self, server: WarmServer, **fields: Any) -> ProcessExit:
-        return await server.run(write_spec(self.workspace, {**SPEC, **fields}, self.guest_dir), LIMITS)
+        return await server.run(write_spec(self.workspace, {**SPEC, **fields}, self.runner_dir), LIMITS)
 
     async def new_process(self, launcher: Launcher, **fields: Any) -> ProcessExit:
-        return await launcher.run(guest_command(self.workspace, {**SPEC, **fields}, LIMITS, self.guest_dir))
+        return await launcher.run(start_command(self.workspace, {**SPEC, **fields}, LIMITS, self.runner_dir))
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ async def launched(
 
 
 def told(ended: ProcessExit) -> list[Mapping[str, Any]]:
-    """Return what a guest's records say of the tests and of the code that they ran on."""
+    """Return what a runner's records say of the tests and of the code that they ran on."""
     kept = ("t", "id", "when", "outcome", "path", "digest", "sha256", "status")
     records = [r for r in spelled_out(parse_records(ended.records)) if r["t"] in {"phase", "source", "end"}]
     return sorted(({k: r[k] for k in kept if k in r} for r in records), key=json.dumps)
@@ -125,7 +127,7 @@ async def test_a_fork_tells_what_a_fresh_process_tells(place, gate):
 async def test_a_fork_is_limited_as_a_fresh_process_is(place):
     async with launched(place, "imported") as (_, server):
         (place.root / "mod.py").write_text("def double(x):\n    while True:\n        pass\n")
-        spec = write_spec(place.workspace, SPEC, place.guest_dir)
+        spec = write_spec(place.workspace, SPEC, place.runner_dir)
         endless = await server.run(spec, ProcessLimits(wall_s=60.0, cpu_s=0.5))
         (place.root / "mod.py").write_text("import os\ndef double(x):\n    os.kill(os.getpid(), 11)\n")
         crash = await server.run(spec, LIMITS)
@@ -151,7 +153,7 @@ async def test_the_next_template_swaps(place):
             assert outcomes["test_mod.py::test_double"] == outcome, ended
 
 
-async def test_the_guest_s_last_words(place):
+async def test_the_runner_s_last_words(place):
     async with open_launcher() as launcher:
         with pytest.raises(ServerGone) as caught:
             await place.start(launcher, "imported", args=["--no-such-option"])

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS
+from runner_sessions import PYTHONS
 from serving_lab import POINTS, Gate, ServingLab, anyio_backend, lab, last_words, open_lab
 
 from codeflash_parallel.result.runtime_protocols import ServerGone
@@ -40,7 +40,7 @@ def links():
 def test_descriptors(): tell(sorted(links().items()))
 def test_offsets():
     tell({n: os.lseek(int(n), 0, 1) for n, t in sorted(links().items()) if t not in ("pipe", "socket", "/dev/null")})
-def test_name(): tell(os.environ["CODEFLASH_PARALLEL_GUEST_SPEC"].count("/"), os.getpid() == os.getsid(0))
+def test_name(): tell(os.environ["CODEFLASH_PARALLEL_RUNNER_SPEC"].count("/"), os.getpid() == os.getsid(0))
 def test_marker():
     with open("/proc/self/environ", "rb") as file:
         block = dict(item.partition("=")[::2] for item in file.read().decode().split("\\0"))
@@ -56,7 +56,7 @@ def test_signals(): tell({n: str(signal.getsignal(n)) for n in sorted(signal.val
 def test_times(): tell(os.times().user < 20, sys.argv[0].rpartition("/")[2], os.getcwd(), sys.flags.hash_randomization)
 def test_random(): tell(random.random())
 def test_path(): tell(sys.path, [type(finder).__name__ for finder in sys.meta_path])
-def test_modules(): tell([n for n in sys.modules if n.startswith("_codeflash_guest.") and "serving" in n and 0])
+def test_modules(): tell([n for n in sys.modules if n.startswith("_codeflash_runner.") and "serving" in n and 0])
 """
 
 

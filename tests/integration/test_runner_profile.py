@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_lab import PYTHONS, Lab, named
+from runner_lab import PYTHONS, Lab, named
 
 MODULE = '''
 import functools, threading

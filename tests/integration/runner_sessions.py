@@ -1,4 +1,4 @@
-"""Run the guest's test sessions by hand: a folder, a spec, a pipe; no evaluator and no launcher."""
+"""Run the runner's test sessions by hand: a folder, a spec, a pipe; no evaluator and no launcher."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiled_guest import shared_guest
+from compiled_runner import shared_runner
 
 from codeflash_parallel.sandbox.runner_command import parse_records
 
-#: Interpreters that the guest must run in; the environment names others than the current one.
+#: Interpreters that the runner must run in; the environment names others than the current one.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]
 
 
 @dataclass(frozen=True)
-class GuestRun:
+class SessionRun:
     records: list[dict[str, Any]]
     output: str
     status: int
@@ -70,22 +70,22 @@ def write_files(root: Path, files: Mapping[str, str]) -> Path:
     return root
 
 
-def run_guest(
+def run_session(
     base: Path,
     root: Path,
     *,
     python: str = sys.executable,
-    guest: Path | None = None,
+    runner: Path | None = None,
     user_root: Path | None = None,
     project: Path | None = None,
     environment: Mapping[str, str] | None = None,
     targets: tuple[str, ...] = (),
     **fields: Any,
-) -> GuestRun:
-    """Run a guest to its end (the shared one unless another is named); targets: ``path.py::qualname``."""
+) -> SessionRun:
+    """Run a runner to its end (the shared one unless another is named); targets: ``path.py::qualname``."""
     private = base / "private"
     private.mkdir(exist_ok=True)
-    guest = guest or shared_guest()
+    runner = runner or shared_runner()
     spec = {
         "protocol": 1,
         "mode": "tests",
@@ -93,7 +93,7 @@ def run_guest(
         "project": str(project or root),
         "user_root": str(user_root or base / "elsewhere"),
         "private": str(private),
-        "guest": str(guest),
+        "runner": str(runner),
         "targets": [dict(zip(("path", "qualname"), target.split("::"), strict=True)) for target in targets],
         "prove": sorted({target.split("::")[0] for target in targets}),
         "args": [],
@@ -109,13 +109,13 @@ def run_guest(
     path = private / "spec.json"
     path.write_text(json.dumps(spec), encoding="utf-8")
     return _run(
-        [python, str(guest / "_codeflash_guest" / "__main__.py"), str(path)], private, spec, environment
+        [python, str(runner / "_codeflash_runner" / "__main__.py"), str(path)], private, spec, environment
     )
 
 
 def _run(
     command: list[str], private: Path, spec: dict[str, Any], environment: Mapping[str, str] | None
-) -> GuestRun:
+) -> SessionRun:
     reading, writing = os.pipe()
     base = {"PATH": os.environ["PATH"], "HOME": str(private), "TMPDIR": str(private)}
     # The plugins of this environment take longer to load than most runs here last.
@@ -138,10 +138,10 @@ def _run(
         reader.start()
         output, _ = process.communicate(timeout=120)
         reader.join()
-    return GuestRun(records=list(parse_records(b"".join(chunks))), output=output, status=process.returncode)
+    return SessionRun(records=list(parse_records(b"".join(chunks))), output=output, status=process.returncode)
 
 
-def calls_of(run: GuestRun, target: int) -> list[dict[str, Any]]:
+def calls_of(run: SessionRun, target: int) -> list[dict[str, Any]]:
     return [record for record in run.named("call") if record["target"] == target]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import PYTHONS
+from runner_sessions import PYTHONS
 from serving_lab import POINTS, Gate, Run, ServingLab, anyio_backend, open_lab
 
 __all__ = ["anyio_backend"]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from guest_runs import PYTHONS, write_files
+from runner_sessions import PYTHONS, write_files
 from serving_lab import ServingLab, anyio_backend, lab, open_lab
 
 from codeflash_parallel.result.runtime_protocols import ServerGone
@@ -166,7 +166,7 @@ async def test_an_import_hook_that_never_does_the_same_twice(lab: ServingLab) ->
         assert server.ready.unfit == "more than bodies of functions differs"
 
 
-#: Runs before the guest, as a `.pth` file does, and leaves no module behind.
+#: Runs before the runner, as a `.pth` file does, and leaves no module behind.
 EARLY = """
 import sys, types
 sys.path.insert(0, {root!r})
