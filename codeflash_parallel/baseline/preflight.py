@@ -6,15 +6,14 @@ outside pytest; what the baseline does not repeat is left out and counted. Where
 nor raced, they are captured and replayed only if tests notice nothing. Last, the targets are made to raise:
 a failure that is not seen would mean that nothing can be judged here.
 
-Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
-made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
+Warm servers are started beside all this as soon as it is known what they are for.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import SystemRandom
@@ -64,7 +63,6 @@ from codeflash_parallel.check.session.runner_session import (
     selected_run_spec,
 )
 from codeflash_parallel.process.environment import HASH_SEEDS
-from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.warm.server_fleet import ServerWarmup
@@ -280,18 +278,10 @@ class Preflight:
         return await judge.settled(settled)
 
     async def _is_noticed(self, draft: Baseline) -> bool:
-        """Say whether a test fails when the targets raise."""
+        """Say whether a test fails when the targets raise; points are verified meanwhile."""
         self.steps.begin("run of the tests with targets that raise")
         edits = forced_edits(self.runner, self.sources)
-        if await self.warmth.sees(draft, edits):
-            return True
-        seen = await self._sees(draft, edits)
-        if seen:
-            await self.warmth.distrust(draft)
-        return seen
-
-    async def _sees(self, draft: Baseline, edits: Sequence[Edit]) -> bool:
-        """Say whether a test fails in a new process that runs these edits."""
+        await self.warmth.verify(draft)
         await self.slot.stage(edits)
         try:
             run = SelectedRun(stop=StopRule.FIRST_FAILURE)
