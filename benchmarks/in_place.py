@@ -27,14 +27,13 @@ import anyio
 from workloads import machine
 
 from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import RaceOutcome
-from codeflash_parallel.race.ranking.arm_comparison import ArmComparison
+from codeflash_parallel.race.ranking.arm_comparison import ArmComparison, confirmation_of, contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.sandbox.runner_command import install_runner, parse_records, start_command

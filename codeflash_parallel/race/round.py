@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -14,10 +14,9 @@ from random import Random
 import anyio
 
 from codeflash_parallel.race.calibration import SLOW_FACTOR, BlockScale
-from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.measurement import Block, BlockKind, Round, queued_share
 from codeflash_parallel.race.plan import BASELINE, NULL, RaceStage, block_order
-from codeflash_parallel.race.statistics.round_validity import MachineReading, queued_share, stepped
-from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmWorkTimeout
+from codeflash_parallel.race.race_result import ArmFailure, ArmWorkTimeout
 from codeflash_parallel.race.worker.arm_pool import ArmPool
 from codeflash_parallel.race.worker.arm_worker import (
     GRAIN_S,
@@ -30,26 +29,9 @@ from codeflash_parallel.race.worker.arm_worker import (
 from codeflash_parallel.race.worker.leftover_files import SharedMemoryLeftovers
 
 _CPU_DEVICES = Path("/sys/devices/system/cpu")
-#: Clocks read within this time are read at once; tried so many times.
-_AT_ONCE_NS = 1_000_000
-_TRIES = 20
-
-#: Reads the machine's clocks.
-ReadMachine = Callable[[], MachineReading]
-
 #: In so many of a group's rounds all outcomes of a checked block are encoded, where that is dear; else some.
 #: Who is wrong in one call only, and only where it is timed, is found by that.
 FULL_CHECKS = 1 / 8
-
-
-def read_machine() -> MachineReading:
-    """Read the clocks as of one moment; on a busy machine we may lose the core between two of them."""
-    clocks = (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
-    for _ in range(_TRIES):
-        first, boot, real, last = map(time.clock_gettime_ns, clocks)
-        if last - first < _AT_ONCE_NS:
-            break
-    return MachineReading(monotonic_ns=first, boot_ns=boot, real_ns=real)
 
 
 def _text(path: Path) -> str:
@@ -122,12 +104,11 @@ async def run_round(
     scales: tuple[BlockScale, ...],
     place: RoundContext,
     random: Random,
-    read: ReadMachine = read_machine,
 ) -> Round:
     """Run one round on every arm of the field; arms that are lost on the way are in `field.lost`.
 
-    The round is void if the machine's clocks jumped in it, or if the budget ended in it: then the units are
-    left as they are, and the field is to be closed.
+    The round is void if the budget ended in it: then the units are left as they are, and the field is to be
+    closed.
 
     Raises:
         ArmFailure: the baseline is lost.
@@ -135,16 +116,14 @@ async def run_round(
     # Only long calls run at once: a round without any is one like all others.
     at_once = place.together and any(scale.is_lean for scale in scales)
     play = _Play(field, replace(place, together=at_once))
-    before = read()
     spent = ""
     with stand_aside(place.core):
         try:
             await _play_all(play, scales, random)
         except _BudgetSpent:
             spent = "the budget ended in it"
-    after = read()
     round_ = play.result()
-    return replace(round_, queued=queued_share(round_.blocks), void=spent or stepped(before, after))
+    return replace(round_, queued=queued_share(round_.blocks), void=spent)
 
 
 async def _play_all(play: _Play, scales: tuple[BlockScale, ...], random: Random) -> None:

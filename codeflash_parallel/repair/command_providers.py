@@ -21,8 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from codeflash_parallel.repair.provider_documents import Question, read_answers, request_document
-from codeflash_parallel.repair.provider_protocol import Answer
+from codeflash_parallel.repair.provider_protocol import Answer, Question, read_answers, request_document
 from codeflash_parallel.result.errors import UsageError
 
 #: More than this on stdout is no answer.
@@ -132,7 +131,7 @@ _CALLABLE = re.compile(r"(?:[^\s:]+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
 #: Starts our worker by code, not by ``-m``: the provider's folder need not know where we are installed.
 _WORKER = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
-    "from codeflash_parallel.repair.provider_documents import main; sys.exit(main(sys.argv[1:]))"
+    "from codeflash_parallel.repair.provider_protocol import main; sys.exit(main(sys.argv[1:]))"
 )
 
 

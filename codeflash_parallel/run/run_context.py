@@ -16,8 +16,7 @@ from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.host_lock import HostLock
-from codeflash_parallel.race.race_result import RaceOutcome
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
+from codeflash_parallel.race.race_result import RaceOutcome, RaceRanking
 from codeflash_parallel.result.candidate_model import Candidate, CandidateId
 from codeflash_parallel.result.events import PhaseStarted
 from codeflash_parallel.result.result_model import LineProfile

@@ -32,12 +32,12 @@ from selftest import timer
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.cost_groups import cost_groups
 from codeflash_parallel.race.plan import Arm, RacePlan
 from codeflash_parallel.race.race import race
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.workload_choice import twinned

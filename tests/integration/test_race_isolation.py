@@ -22,8 +22,7 @@ from codeflash_parallel.profile.line_profiler import profile
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
-from codeflash_parallel.race.race_result import Raced, RaceFailed
-from codeflash_parallel.race.worker.arm_failure import ArmFailure
+from codeflash_parallel.race.race_result import ArmFailure, Raced, RaceFailed
 from codeflash_parallel.race.worker.arm_pool import (
     ArmPool,
     ArmPoolPrestart,

@@ -15,14 +15,14 @@ from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
+from codeflash_parallel.race.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
 from codeflash_parallel.race.statistics.sequential_test import QUARTERED_AFTER
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace

@@ -21,7 +21,7 @@ from codeflash_parallel.queue.snapshot_store import mirror_of
 from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStarted
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.run_state import RaceMode
 
 _MODES: Final = {

@@ -16,12 +16,12 @@ from codeflash_parallel.race.measurement import (
     blocks_of,
     channel_cost,
     net_ns,
+    without_line,
 )
 from codeflash_parallel.race.plan import BASELINE, NULL, WorkKind, weights
 from codeflash_parallel.race.race_result import Raced, RaceOutcome
 from codeflash_parallel.race.statistics.confidence_sequence import SequentialEvidence, bounds
 from codeflash_parallel.race.statistics.log_ratios import track
-from codeflash_parallel.race.statistics.round_validity import without_line
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, speedup, unit_sd
 from codeflash_parallel.result.result_model import MAX_IDS, RaceFigures, Speedup
 

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import BASELINE, Arm, CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.worker.arm_failure import (
+from codeflash_parallel.race.race_result import (
     ArmFailure,
     ArmStartFailure,
     RaceBudgetExceeded,

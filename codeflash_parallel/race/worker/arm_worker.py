@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from codeflash_parallel.process.process_table import child_called, children, own_number
 from codeflash_parallel.race.measurement import Block, BlockKind
 from codeflash_parallel.race.plan import Arm, WorkKind
-from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmResponseTimeout, ArmWorkTimeout
+from codeflash_parallel.race.race_result import ArmFailure, ArmResponseTimeout, ArmWorkTimeout
 from codeflash_parallel.race.worker.leftover_files import LeftoverFiles, private_folders
 from codeflash_parallel.race.worker.process_accounting import (
     ProcessAccounting,

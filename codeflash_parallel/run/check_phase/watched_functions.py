@@ -43,7 +43,7 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.process.environment import HASH_SEEDS
-from codeflash_parallel.race.workload.cost_groups import DEAR_COPY
+from codeflash_parallel.race.cost_groups import DEAR_COPY
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.check_phase.candidate_examiner import combined

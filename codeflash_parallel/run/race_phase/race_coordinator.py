@@ -21,19 +21,21 @@ from codeflash_parallel.config.settings import RankingMode
 from codeflash_parallel.process.host_lock import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
-from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOutcome
-from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
-from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import (
+from codeflash_parallel.race.race_result import (
     POLICIES,
+    Disqualification,
     Policy,
+    Raced,
+    RaceOutcome,
     RaceRanking,
     TieBreakFacts,
     TiedCandidate,
     fastest,
     ordered,
 )
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders, left_of, race_of
+from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
+from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.codec import to_plain

@@ -22,15 +22,17 @@ from codeflash_parallel.check.session.runner_session import (
     run_session,
 )
 from codeflash_parallel.process.environment import HASH_SEEDS
-from codeflash_parallel.race.plan import CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.workload.baseline_probe import BaselineProbe, UntimeableWork, probe
-from codeflash_parallel.race.workload.cost_groups import (
+from codeflash_parallel.race.cost_groups import (
     DEAR_COPY,
     LEFT_SHARE,
+    BaselineProbe,
     CallCost,
+    UntimeableWork,
     cost_groups,
+    probe,
     whole_test_groups,
 )
+from codeflash_parallel.race.plan import CostGroup, RacePlan, WorkKind
 from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace

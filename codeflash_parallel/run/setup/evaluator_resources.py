@@ -14,8 +14,7 @@ import anyio.to_thread
 
 from codeflash_parallel import __version__
 from codeflash_parallel.baseline.baseline_store import load, load_or_learn
-from codeflash_parallel.baseline.baseline_validator import MissingPrerequisite
-from codeflash_parallel.baseline.preflight import Preflight
+from codeflash_parallel.baseline.preflight import MissingPrerequisite, Preflight
 from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan

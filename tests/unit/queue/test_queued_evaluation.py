@@ -11,7 +11,7 @@ from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Sett
 from codeflash_parallel.queue.queued_evaluation import _announce, evaluate_queued
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import RunFinished
-from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.provider_requests import Providers
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from codeflash_parallel.repair.command_providers import (
     ProviderProcesses,
     command_provider,
 )
-from codeflash_parallel.repair.provider_documents import load_callable
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
     MalformedAnswer,
     RefinementKind,
     RefinementRequest,
     RepairRequest,
+    load_callable,
 )
 from codeflash_parallel.result.candidate_model import CandidateId, PatchText, Replacement
 from codeflash_parallel.result.errors import UsageError

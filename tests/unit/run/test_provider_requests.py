@@ -11,7 +11,7 @@ import pytest
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCandidate
+from codeflash_parallel.race.race_result import RaceRanking, RankedCandidate
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
     Outcome,

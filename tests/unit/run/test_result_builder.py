@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCandidate
+from codeflash_parallel.race.race_result import RaceRanking, RankedCandidate
 from codeflash_parallel.result.candidate_model import CandidateId, PatchText, Submission
 from codeflash_parallel.result.events import Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
+from codeflash_parallel.race.race_result import RaceRanking
 from codeflash_parallel.result.events import Event, PhaseStarted
 from codeflash_parallel.result.outcome_codes import Verdict
 from codeflash_parallel.run.ledger import Ledger

@@ -8,14 +8,14 @@ import pytest
 from ranking_cases import PLAN, held
 
 from codeflash_parallel.race.measurement import DecidingClock, Round
-from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import (
+from codeflash_parallel.race.ranking.arm_comparison import (
     SHARES,
     confirmation_of,
     contenders,
     left_of,
     race_of,
 )
+from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import InterimState
 from codeflash_parallel.result.outcome_codes import Code, Verdict

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from codeflash_parallel.race.calibration import (
     BlockScale,
@@ -18,7 +14,6 @@ from codeflash_parallel.race.calibration import (
     with_palindromes,
 )
 from codeflash_parallel.race.plan import CostGroup, RacePlan
-from codeflash_parallel.race.round import turns
 
 MS = 1_000_000
 PLAN = RacePlan(groups=(CostGroup(name="all", ns=1),), budget_ns=30_000 * MS)
@@ -89,18 +84,6 @@ def test_rounds_fit_into_the_budget(arms):
 
 def test_a_field_that_has_lost_all_candidates_divides_by_nothing():
     assert palindromes(8 * MS, arms=0) == [PLAN.least_palindromes]
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 1000))
-def test_groups_take_turns_palindrome_by_palindrome(counts, seed):
-    scales = [replace(scale(MS), palindromes=count) for count in counts]
-    order = [*turns(scales, Random(seed))]
-
-    assert Counter(order) == Counter(dict(enumerate(counts)))
-    # Nobody has a second turn before all others that have one left have had theirs.
-    for at in range(1, len(order) + 1):
-        had = Counter(order[:at])
-        assert all(had[group] >= min(count, max(had.values()) - 1) for group, count in enumerate(counts))
 
 
 def test_where_copies_of_inputs_are_dear_a_round_has_fewer_blocks_and_fits_all_the_same():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.baseline.baseline_validator import (
+from codeflash_parallel.baseline.preflight import (
     MissingPrerequisite,
     must_be_ours,
     must_have_run,

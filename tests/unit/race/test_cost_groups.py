@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.race.cost_groups import PASS_NS, CallCost, cost_groups, whole_test_groups
 from codeflash_parallel.race.plan import BASELINE, CostGroup, block_order, weights
-from codeflash_parallel.race.workload.cost_groups import PASS_NS, CallCost, cost_groups, whole_test_groups
 
 calls = st.lists(
     st.tuples(st.sampled_from(["a", "b", "c", "d", "e", "f"]), st.integers(0, 10**9)),

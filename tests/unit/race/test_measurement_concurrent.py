@@ -7,12 +7,19 @@ from math import log, log1p
 
 import pytest
 
-from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round
+from codeflash_parallel.race.measurement import (
+    Block,
+    BlockKind,
+    DecidingClock,
+    Round,
+    counting,
+    may_run_together,
+    without_line,
+)
 from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import Raced
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
-from codeflash_parallel.race.statistics.round_validity import counting, may_run_together, without_line
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, look
 
 MS = 1_000_000

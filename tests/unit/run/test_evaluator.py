@@ -9,7 +9,7 @@ import pytest
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit
-from codeflash_parallel.run.custom_grader import scores_of
+from codeflash_parallel.run.evaluator import scores_of
 
 COMMAND = ("python", "grade.py")
 

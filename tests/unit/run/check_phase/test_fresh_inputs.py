@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code
-from codeflash_parallel.run.check_phase.counterexample_shrinker import smallest_like
+from codeflash_parallel.run.check_phase.fresh_inputs import smallest_like
 
 
 def test_the_smallest_that_differs_in_the_same_way_counts() -> None:

@@ -7,8 +7,7 @@ from ranking_cases import PLAN
 
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import NULL
-from codeflash_parallel.race.statistics.held_out_inputs import claimed
-from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, claimed
 
 CONFIRMATION = PLAN.confirmation(10**9)
 #: Rounds that scatter: the mean is 0.

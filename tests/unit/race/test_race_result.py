@@ -4,8 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.race.ranking.ranking_result import POLICIES, TiedCandidate, ordered
+from codeflash_parallel.race.race_result import (
+    POLICIES,
+    ArmFailure,
+    ArmMemoryLimitExceeded,
+    ArmOutOfMemory,
+    ArmStartFailure,
+    TiedCandidate,
+    explained,
+    ordered,
+    out_of,
+)
 from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 
 def tied(name, speedup=1.2, lines=10, *, is_level=True):
@@ -70,3 +82,34 @@ def test_a_wrong_callable_is_one_clear_line(policy, words):
         ordered(policy, [tied("a"), tied("b")])
 
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind", "words"),
+    [
+        (ExitKind.OOM_KILLED, ArmOutOfMemory, "no memory left"),
+        (ExitKind.NOT_STARTED, ArmStartFailure, "could not be started"),
+        (ExitKind.MEMORY_LIMIT, ArmMemoryLimitExceeded, "memory limit: 300 MiB"),
+        (ExitKind.EXITED, ArmFailure, "ended before its time: last words"),
+    ],
+)
+def test_why_an_arm_was_lost(ended, kind, words):
+    lost = explained(
+        ArmFailure("ended before its time"), ProcessExit(ended=ended, message="300 MiB", stderr="last words")
+    )
+    assert type(lost) is kind
+    assert words in lost.reason
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "code"),
+    [
+        (ExitKind.OOM_KILLED, CandidateStatus.INFRA, Code.INFRA_MEMORY),
+        (ExitKind.NOT_STARTED, CandidateStatus.INFRA, Code.INFRA_SLOT),
+        (ExitKind.MEMORY_LIMIT, CandidateStatus.REJECTED, Code.OUT_OF_MEMORY),
+        (ExitKind.EXITED, CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED),
+    ],
+)
+def test_a_lost_arm_has_the_code_that_its_end_has_in_a_check(ended, status, code):
+    out = out_of(explained(ArmFailure("ended before its time"), ProcessExit(ended=ended)))
+    assert (out.status, out.code) == (status, code)
