@@ -103,7 +103,7 @@ class Evaluator:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
         if self._is_queued:
-            from codeflash_parallel.queue.queued_evaluation import evaluate_queued
+            from codeflash_parallel.queue.async_client import evaluate_queued
 
             providers = Providers(repairer=repairer, refiner=refiner)
             return await evaluate_queued(
@@ -174,7 +174,7 @@ class Evaluator:
         .. versionadded:: 0.1.0
         """
         if self._is_queued:
-            from codeflash_parallel.queue.queued_evaluation import grade_queued
+            from codeflash_parallel.queue.async_client import grade_queued
 
             return await grade_queued(self._path, self._settings, candidate, command)
         from codeflash_parallel.run.custom_grader import grade

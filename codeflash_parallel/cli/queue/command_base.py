@@ -18,8 +18,13 @@ from codeflash_parallel.config.settings_table import span_s
 from codeflash_parallel.config.user_context import why_not_name
 from codeflash_parallel.queue.jobs import Receipt
 from codeflash_parallel.queue.queue_settings import read_queue_settings
-from codeflash_parallel.report.queue.phrases import job_words
-from codeflash_parallel.report.queue.queue_document import JobView, Newness, queue_document, refusal_document
+from codeflash_parallel.report.queue.queue_document import (
+    JobView,
+    Newness,
+    job_words,
+    queue_document,
+    refusal_document,
+)
 from codeflash_parallel.result.errors import CodeflashParallelError, UsageError
 
 if TYPE_CHECKING:

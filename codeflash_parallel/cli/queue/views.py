@@ -27,8 +27,12 @@ from codeflash_parallel.cli.queue.command_base import (
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.user_context import submitter_of
 from codeflash_parallel.queue.jobs import FINAL, JobState, JobStatus, QueuePlace, WaitReason
-from codeflash_parallel.report.queue.phrases import health_rows
-from codeflash_parallel.report.queue.queue_document import JobView, health_document, queue_document
+from codeflash_parallel.report.queue.queue_document import (
+    JobView,
+    health_document,
+    health_rows,
+    queue_document,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

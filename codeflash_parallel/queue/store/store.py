@@ -29,10 +29,9 @@ from codeflash_parallel.queue.jobs import (
 )
 from codeflash_parallel.queue.policy import cost_us, pick
 from codeflash_parallel.queue.queue_settings import QueueSettings
-from codeflash_parallel.queue.store.accounts import Accounts
+from codeflash_parallel.queue.store.accounts import Accounts, PolicyInputReader
 from codeflash_parallel.queue.store.database import Database, DatabaseFileCheck, open_database
 from codeflash_parallel.queue.store.job_lifecycle import DAEMON_DIED, JobLifecycle
-from codeflash_parallel.queue.store.policy_inputs import PolicyInputReader
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
