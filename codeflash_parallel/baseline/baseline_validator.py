@@ -12,7 +12,7 @@ from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerConfig, RunnerSession
-from codeflash_parallel.config.environment_allowlist import mentioned
+from codeflash_parallel.config.environment import mentioned
 from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import Code, ExitKind

@@ -63,7 +63,7 @@ from codeflash_parallel.check.session.runner_session import (
     run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 import anyio
 
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.user_context import queue_folder
+from codeflash_parallel.config.settings_reader import queue_folder
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.job_builder import job_request
 from codeflash_parallel.queue.jobs import (

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from codeflash_parallel import __version__
 from codeflash_parallel.config.settings import FREE, Settings, settings_document
-from codeflash_parallel.config.user_context import queue_folder, run_of, submitter_of
-from codeflash_parallel.process.file_lock import wait_for_lock
+from codeflash_parallel.config.settings_reader import queue_folder, run_of, submitter_of
+from codeflash_parallel.process.files import wait_for_lock
 from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
 from codeflash_parallel.result.candidate_model import (
@@ -27,10 +27,9 @@ from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.run_targets import must_have_named
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.workspace.cache_layout import CacheHome, remove_tree
-from codeflash_parallel.workspace.git.repository import Repository, find_repository
+from codeflash_parallel.workspace.git.git_client import Repository, find_repository
 from codeflash_parallel.workspace.snapshot.mirror import take_durable_snapshot
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, no_work_tree, resolve
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotRequest, no_work_tree, resolve
 
 
 class JobPayload(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from codeflash_parallel.config.environment_allowlist import uncovered
+from codeflash_parallel.config.environment import uncovered
 from codeflash_parallel.queue.errors import SnapshotNotStored, VariablesNotPassed
 from codeflash_parallel.queue.jobs import (
     FINAL,
@@ -51,7 +51,7 @@ class EvalQueueClient:
     them; without a daemon, jobs are kept until one is started.
 
     Args:
-        folder: the queue's folder, `config.user_context.queue_folder`.
+        folder: the queue's folder, `config.settings_reader.queue_folder`.
         settings: rules of the queue until a daemon has served it; then those of the last daemon hold.
 
     Raises:

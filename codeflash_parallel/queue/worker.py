@@ -21,7 +21,7 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from codeflash_parallel.config.environment_allowlist import uncovered
+from codeflash_parallel.config.environment import uncovered
 from codeflash_parallel.config.settings import Settings, settings_of
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.process.message_channel import MessageChannel

@@ -14,7 +14,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.config.settings import FREE, Executor, Settings, changed_settings, settings_of
-from codeflash_parallel.config.user_context import cache_root
+from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate_model import Submission
@@ -26,7 +26,7 @@ from codeflash_parallel.run.providers import Providers
 from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.workspace.cache_layout import disk_faults
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 _State = TypeVar("_State")

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from codeflash_parallel.result.candidate_model import Edit
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.slot_pool import open_pool
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
 from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest

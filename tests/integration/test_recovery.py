@@ -12,7 +12,7 @@ import pytest
 from worktree_support import MODULE, World, request, world
 
 from codeflash_parallel.workspace.cleanup import CleanMode, LeftoverKind, clean, recover
-from codeflash_parallel.workspace.slot.staging import staged_in
+from codeflash_parallel.workspace.slot.slot_files import staged_in
 
 __all__ = ["world"]
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,14 @@ from worktree_support import World, edit, request, world
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.workspace.slot import slot
 from codeflash_parallel.workspace.slot.slot import SNAPSHOT_MTIME_NS, SlotBroken, SlotTrash
-from codeflash_parallel.workspace.slot.slot_files import SlotKind
-from codeflash_parallel.workspace.slot.staging import JOURNAL, note_staging, note_undone, staged_in
-from codeflash_parallel.workspace.slot.tree_guard import wait_past
+from codeflash_parallel.workspace.slot.slot_files import (
+    JOURNAL,
+    SlotKind,
+    note_staging,
+    note_undone,
+    staged_in,
+)
+from codeflash_parallel.workspace.tree_guard import wait_past
 
 __all__ = ["anyio_backend", "kind", "world"]
 pytestmark = pytest.mark.anyio

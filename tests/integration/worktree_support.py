@@ -22,7 +22,7 @@ from codeflash_parallel.result.candidate_model import (
     Unappliable,
     digest_of,
 )
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.slot_pool import SlotPool, open_pool
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, open_mirror

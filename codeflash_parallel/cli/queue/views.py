@@ -25,7 +25,7 @@ from codeflash_parallel.cli.queue.command_base import (
     write_jobs,
 )
 from codeflash_parallel.config.settings import SETTINGS
-from codeflash_parallel.config.user_context import submitter_of
+from codeflash_parallel.config.settings_reader import submitter_of
 from codeflash_parallel.queue.jobs import FINAL, JobState, JobStatus, QueuePlace, WaitReason
 from codeflash_parallel.report.queue.queue_document import (
     JobView,

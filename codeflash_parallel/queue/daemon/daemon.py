@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from codeflash_parallel.process.file_lock import wait_for_lock
+from codeflash_parallel.process.files import wait_for_lock
 from codeflash_parallel.process.host_lock import host_quiet, token_holder
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher, Publication
 from codeflash_parallel.queue.daemon.job_supervisor import ThreadedStore

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from codeflash_parallel import __version__
-from codeflash_parallel.process.atomic_file import write_durably
+from codeflash_parallel.process.files import write_durably
 from codeflash_parallel.process.machine import auto_slots, read_machine
 from codeflash_parallel.queue.daemon.job_supervisor import AbortReason, JobSupervisor, ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import WorkerPool

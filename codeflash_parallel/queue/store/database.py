@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.file_lock import wait_for_lock
+from codeflash_parallel.process.files import wait_for_lock
 from codeflash_parallel.queue.errors import (
     NetworkFileSystem,
     NoQueue,

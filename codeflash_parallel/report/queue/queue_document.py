@@ -261,13 +261,3 @@ def _plain(values: Any) -> Any:
             return [_plain(value) for value in values]
         case _:
             return values
-
-
-def queue_schema() -> Document:
-    """Return the JSON Schema (2020-12) of the document."""
-    import json
-    from importlib.resources import files
-
-    text = files("codeflash_parallel.report").joinpath("queue.schema.json").read_text(encoding="utf-8")
-    schema: Document = json.loads(text)
-    return schema

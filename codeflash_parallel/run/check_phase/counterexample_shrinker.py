@@ -24,7 +24,7 @@ from codeflash_parallel.check.comparison.call_comparison import call_code
 from codeflash_parallel.check.comparison.difference_text import outcome_text
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.check.session.runner_session import hashed, replay_spec, run_guest, shrink_spec
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code, Trait
 from codeflash_parallel.result.result_model import FirstDifference

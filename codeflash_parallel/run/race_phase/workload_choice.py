@@ -21,7 +21,7 @@ from codeflash_parallel.check.session.runner_session import (
     hashed,
     run_guest,
 )
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.race.plan import CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.workload.baseline_probe import BaselineProbe, UntimeableWork, probe
 from codeflash_parallel.race.workload.cost_groups import (

@@ -27,12 +27,12 @@ from codeflash_parallel import (
     UsageError,
     job_request,
 )
-from codeflash_parallel.config.user_context import RUN_OF, SUBMITTER, submitter_of
+from codeflash_parallel.config.settings_reader import RUN_OF, SUBMITTER, submitter_of
 from codeflash_parallel.queue.job_builder import mirror_of, remove_unneeded, take_snapshot, task_of
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.codec import to_plain
-from codeflash_parallel.workspace.git.repository import find_repository
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
+from codeflash_parallel.workspace.git.git_client import find_repository
+from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
 
 SETTINGS = Settings(functions=("shop/sums.py::total",))
 

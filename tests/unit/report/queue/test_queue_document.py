@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from contract import shipped_schema
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_cases import DAEMON, HEALTH, JOB, NOWHERE, assert_valid, done, view
@@ -18,7 +19,6 @@ from codeflash_parallel.report.queue.queue_document import (
     job_words,
     place_words,
     queue_document,
-    queue_schema,
     refusal_document,
     seconds_words,
 )
@@ -58,7 +58,7 @@ def test_a_refusal_carries_its_figures() -> None:
 
 
 def test_the_schema_names_every_reason_to_wait() -> None:
-    reasons = queue_schema()["$defs"]["place"]["properties"]["reason"]["enum"]
+    reasons = shipped_schema("queue.schema.json")["$defs"]["place"]["properties"]["reason"]["enum"]
     assert sorted(reasons) == sorted(waiting.name for waiting in WaitReason)
 
 

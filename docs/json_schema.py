@@ -3,6 +3,8 @@
 Nothing of a run needs it: the schema that ships with the package and the reference page are made by it.
 """
 
+# ruff: noqa: INP001 - beside the script that uses it
+
 from __future__ import annotations
 
 import inspect

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.workspace.file_status import look, names_in, parents, scan
+from codeflash_parallel.workspace.tree_guard import look, names_in, parents, scan
 
 
 def test_a_change_of_content_mode_or_kind_changes_the_status(tmp_path: Path) -> None:
