@@ -26,7 +26,7 @@ from codeflash_parallel.cli.run_report import BY_VERDICT
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, TABLE
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
-from codeflash_parallel.queue import errors
+from codeflash_parallel.queue import queue_errors as errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict

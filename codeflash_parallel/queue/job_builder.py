@@ -14,8 +14,8 @@ from codeflash_parallel import __version__
 from codeflash_parallel.config.settings import FREE, Settings, settings_document
 from codeflash_parallel.config.settings_reader import queue_folder, run_of, submitter_of
 from codeflash_parallel.process.files import wait_for_lock
-from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
+from codeflash_parallel.queue.queue_errors import UnknownKind
 from codeflash_parallel.result.candidate_model import (
     GitRef,
     PatchText,

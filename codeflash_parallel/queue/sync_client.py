@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from codeflash_parallel.config.environment import uncovered
-from codeflash_parallel.queue.errors import SnapshotNotStored, VariablesNotPassed
 from codeflash_parallel.queue.jobs import (
     FINAL,
     Job,
@@ -26,6 +25,7 @@ from codeflash_parallel.queue.jobs import (
     now,
     result_of,
 )
+from codeflash_parallel.queue.queue_errors import SnapshotNotStored, VariablesNotPassed
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck, must_exist, open_database
 from codeflash_parallel.queue.store.store import Store

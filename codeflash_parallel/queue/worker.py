@@ -26,9 +26,9 @@ from codeflash_parallel.config.settings import Settings, settings_of
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
-from codeflash_parallel.queue.errors import VariablesNotPassed
 from codeflash_parallel.queue.job_builder import JobPayload, mirror_of, task_of
 from codeflash_parallel.queue.jobs import JobKind, error_document
+from codeflash_parallel.queue.queue_errors import VariablesNotPassed
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, InternalError
 from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStarted
 from codeflash_parallel.result.outcome_codes import Code, Trait

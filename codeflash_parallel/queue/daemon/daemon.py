@@ -31,8 +31,8 @@ from codeflash_parallel.queue.daemon_protocol import (
     read_request,
     socket_of,
 )
-from codeflash_parallel.queue.errors import QueueDamaged
 from codeflash_parallel.queue.jobs import now
+from codeflash_parallel.queue.queue_errors import QueueDamaged
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck, understood
 from codeflash_parallel.queue.store.store import Store

@@ -18,9 +18,9 @@ from codeflash_parallel.process.machine import auto_slots, read_machine
 from codeflash_parallel.queue.daemon.job_supervisor import AbortReason, JobSupervisor, ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import WorkerPool
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo, WorkerInfo
-from codeflash_parallel.queue.errors import LeaseLost, QueueDamaged
 from codeflash_parallel.queue.job_builder import remove_unneeded
 from codeflash_parallel.queue.jobs import FINAL, Job, JobId, JobKind, JobState, Overflow, outcome_of
+from codeflash_parallel.queue.queue_errors import LeaseLost, QueueDamaged
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.result.errors import EnvironmentFault
 

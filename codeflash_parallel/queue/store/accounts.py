@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from codeflash_parallel.queue.errors import BudgetSpent
 from codeflash_parallel.queue.jobs import (
     Budget,
     JobKind,
@@ -28,6 +27,7 @@ from codeflash_parallel.queue.policy import (
     ticks,
     wait_s,
 )
+from codeflash_parallel.queue.queue_errors import BudgetSpent
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.database import Database
 

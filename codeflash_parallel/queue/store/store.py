@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.jobs import (
     Fence,
     Instant,
@@ -28,6 +27,7 @@ from codeflash_parallel.queue.jobs import (
     Receipt,
 )
 from codeflash_parallel.queue.policy import cost_us, pick
+from codeflash_parallel.queue.queue_errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.accounts import Accounts, PolicyInputReader
 from codeflash_parallel.queue.store.database import Database, DatabaseFileCheck, open_database

@@ -10,9 +10,9 @@ import pytest
 from codeflash_parallel import Replacement, Settings, Submission
 from codeflash_parallel.config.settings import settings_document
 from codeflash_parallel.process.host_lock import HostLock
-from codeflash_parallel.queue.errors import VariablesNotPassed
 from codeflash_parallel.queue.job_builder import JobPayload, StoredSnapshot
 from codeflash_parallel.queue.jobs import JobKind
+from codeflash_parallel.queue.queue_errors import VariablesNotPassed
 from codeflash_parallel.queue.worker import (
     Assignment,
     JobExecutor,

@@ -19,7 +19,7 @@ from codeflash_parallel.config.settings import Settings, settings_document, sett
 from codeflash_parallel.config.settings_reader import RUN_OF, SUBMITTER, run_of, submitter_of
 from codeflash_parallel.process import host_lock
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
-from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
+from codeflash_parallel.queue.queue_errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.report.queue.queue_document import refusal_document
 from codeflash_parallel.result.errors import UsageError
 

@@ -19,7 +19,7 @@ from codeflash_parallel.queue import daemon_protocol
 from codeflash_parallel.queue.daemon import daemon
 from codeflash_parallel.queue.daemon.daemon import RequestHandler, ServeOptions, open_daemon
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo, ask_daemon, read_info, socket_of
-from codeflash_parallel.queue.errors import QueueDamaged, UnknownJob
+from codeflash_parallel.queue.queue_errors import QueueDamaged, UnknownJob
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.sync_client import EvalQueueClient
 from codeflash_parallel.result.errors import EnvironmentFault, InternalError, UsageError

@@ -16,8 +16,9 @@ from codeflash_parallel.workspace.slot.slot_files import staged_in
 
 __all__ = ["world"]
 pytestmark = pytest.mark.anyio
-CHILD = Path(__file__).with_name("pool_child.py")
-ROOT = Path(__file__).resolve().parents[2]
+
+ROOT = Path(__file__).resolve().parents[3]
+CHILD = ROOT / "tests" / "pool_child.py"
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.queue import errors
-from codeflash_parallel.queue.errors import queue_unfit
+from codeflash_parallel.queue import queue_errors as errors
+from codeflash_parallel.queue.queue_errors import queue_unfit
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 FIGURES = {
