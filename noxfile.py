@@ -293,7 +293,7 @@ def campaign(session: nox.Session) -> None:
         *(f"tests/acceptance/test_{name}.py" for name in ACCEPTANCE_CAMPAIGN), *rest,
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
-    drawn += ("tests/integration/test_swapping.py", "tests/integration/test_diffs.py")
+    drawn += ("tests/integration/test_swapping.py", "tests/unit/workspace/git/test_patch.py")
     pytest(session, *PARALLEL, *drawn, *rest, CODEFLASH_PARALLEL_TIMES=str(options.times))
 
 

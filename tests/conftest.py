@@ -15,7 +15,7 @@ from effort import FEW, TIMES
 from hypothesis import settings
 from mounts import READ_ONLY, kept_read_only
 
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE
 
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
 # Every run draws other examples: fifty of each in the gate, more in a campaign.

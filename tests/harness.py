@@ -25,7 +25,7 @@ from compiled_runner import put_into
 from expectations import assert_known
 from mounts import READ_ONLY, mounting, read_only
 
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE
 
 __all__ = [
     "Finished",

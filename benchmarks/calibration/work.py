@@ -10,8 +10,8 @@ from pathlib import Path
 
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
+from codeflash_parallel.config.environment import private_folders, project_environment
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.race.cost_groups import cost_groups
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment

@@ -13,8 +13,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.process.atomic_file import write_durably
-from codeflash_parallel.process.file_lock import FileLock, wait_for_lock
+from codeflash_parallel.process.files import FileLock, wait_for_lock, write_durably
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault

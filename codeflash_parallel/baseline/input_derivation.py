@@ -27,7 +27,7 @@ from codeflash_parallel.check.session.runner_session import (
     replay_spec,
     run_session,
 )
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace, WorkspaceTree
 
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.

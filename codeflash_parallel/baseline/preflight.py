@@ -54,8 +54,7 @@ from codeflash_parallel.check.session.runner_session import (
     run_session,
     selected_run_spec,
 )
-from codeflash_parallel.config.environment_allowlist import mentioned
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS, mentioned
 from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import Code, ExitKind

@@ -16,8 +16,8 @@ import anyio
 
 from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
 from codeflash_parallel.cli.output import Output
+from codeflash_parallel.config.environment import private_folders, project_environment
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, CostGroup, WorkKind

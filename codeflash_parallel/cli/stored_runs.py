@@ -20,7 +20,7 @@ from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import CandidateResult, RunResult
-    from codeflash_parallel.workspace.git.repository import Repository
+    from codeflash_parallel.workspace.git.git_client import Repository
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -97,8 +97,8 @@ def find_places(args: argparse.Namespace) -> tuple[Repository, Path]:
     Raises:
         UsageError: not a repository, or a bad setting.
     """
-    from codeflash_parallel.config.user_context import cache_root
-    from codeflash_parallel.workspace.git.repository import find_repository
+    from codeflash_parallel.config.settings_reader import cache_root
+    from codeflash_parallel.workspace.git.git_client import find_repository
 
     project = Path(args.project)
     settings = read_settings(project, os.environ, vars(args)).settings
@@ -251,7 +251,7 @@ def _days(text: str) -> float:
 
 def _clean(args: argparse.Namespace, output: Output) -> int:
     """Remove results, baselines, mirrors and slots of all repositories that are not in use."""
-    from codeflash_parallel.config.user_context import cache_root
+    from codeflash_parallel.config.settings_reader import cache_root
     from codeflash_parallel.result.safe_text import one_line
     from codeflash_parallel.workspace.cleanup import CleanMode, clean
 

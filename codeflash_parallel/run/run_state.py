@@ -14,8 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.atomic_file import write_durably
-from codeflash_parallel.process.file_lock import try_lock, wait_for_lock
+from codeflash_parallel.process.files import try_lock, wait_for_lock, write_durably
 from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.run.step_cache import StepCache, StepKind, read_value, text_of
@@ -257,6 +256,6 @@ def _note_failure(run_dir: Path, error: CodeflashParallelError) -> None:
 
 
 def _remove_drafts(run_dir: Path) -> None:
-    """Remove files that were being written when the process died (`process.atomic_file.write_atomically`)."""
+    """Remove files that were being written when the process died (`process.files.write_atomically`)."""
     for draft in run_dir.rglob(".*.*-*"):
         draft.unlink(missing_ok=True)

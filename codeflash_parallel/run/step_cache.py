@@ -22,7 +22,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from codeflash_parallel.process.atomic_file import write_atomically, write_durably
+from codeflash_parallel.process.files import write_atomically, write_durably
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.candidate_model import digest_of, name_of
 from codeflash_parallel.result.codec import from_plain, to_plain

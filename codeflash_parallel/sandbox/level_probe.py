@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codeflash_parallel.process.atomic_file import write_atomically
+from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain

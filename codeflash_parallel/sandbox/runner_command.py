@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.atomic_file import write_atomically, write_once
+from codeflash_parallel.process.files import write_atomically, write_once
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.isolation_policy import IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits, Workspace

@@ -21,10 +21,9 @@ import anyio.to_thread
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationPolicy
 from codeflash_parallel.workspace.cache_layout import cache_faults
-from codeflash_parallel.workspace.cleanup import removable, remove_run
+from codeflash_parallel.workspace.cleanup import SlotOwner, removable, remove_run
 from codeflash_parallel.workspace.slot.slot import Slot, SlotBroken, SlotResidue
 from codeflash_parallel.workspace.slot.slot_factory import EnvironmentFor, SlotFactory
-from codeflash_parallel.workspace.slot_owner import SlotOwner
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 

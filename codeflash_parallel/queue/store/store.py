@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.jobs import (
     Fence,
     Instant,
@@ -28,11 +27,11 @@ from codeflash_parallel.queue.jobs import (
     Receipt,
 )
 from codeflash_parallel.queue.policy import cost_us, pick
+from codeflash_parallel.queue.queue_errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.queue_settings import QueueSettings
-from codeflash_parallel.queue.store.accounts import Accounts
+from codeflash_parallel.queue.store.accounts import Accounts, PolicyInputReader
 from codeflash_parallel.queue.store.database import Database, DatabaseFileCheck, open_database
 from codeflash_parallel.queue.store.job_lifecycle import DAEMON_DIED, JobLifecycle
-from codeflash_parallel.queue.store.policy_inputs import PolicyInputReader
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError

@@ -22,7 +22,7 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import confirm, rest
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.session.runner_session import RunnerConfig, hashed
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.result.candidate_model import (
     Candidate,

@@ -43,8 +43,8 @@ from codeflash_parallel.check.session.runner_session import (
     run_session,
     shrink_spec,
 )
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.config.settings import ComparisonMode, InputDepth
-from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 from codeflash_parallel.result.result_model import FirstDifference

@@ -41,8 +41,8 @@ from codeflash_parallel.check.session.runner_session import (
     run_session,
     selected_run_spec,
 )
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.race.cost_groups import DEAR_COPY
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level

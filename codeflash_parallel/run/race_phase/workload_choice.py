@@ -21,7 +21,7 @@ from codeflash_parallel.check.session.runner_session import (
     hashed,
     run_session,
 )
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.race.cost_groups import (
     DEAR_COPY,
     LEFT_SHARE,

@@ -28,10 +28,9 @@ from codeflash_parallel.check.session.runner_session import (
     run_session,
     selected_run_spec,
 )
-from codeflash_parallel.config.environment_allowlist import withheld_names
+from codeflash_parallel.config.environment import HASH_SEEDS, identity, withheld_names
 from codeflash_parallel.config.settings import ComparisonMode, Settings
-from codeflash_parallel.config.user_context import cache_root
-from codeflash_parallel.process.environment import HASH_SEEDS, identity
+from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.result.candidate_model import name_of
@@ -49,12 +48,10 @@ from codeflash_parallel.run.setup.project_interpreter import environment_stamp
 from codeflash_parallel.sandbox.runner_command import compile_command, compiled_mark, install_runner
 from codeflash_parallel.warm.server_fleet import Fleet, ServerWarmup
 from codeflash_parallel.workspace.cleanup import recover
-from codeflash_parallel.workspace.git.git_client import load_reader
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository, load_reader
 from codeflash_parallel.workspace.slot_pool import SlotPool, open_pool
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotRequest
 
 #: Compiling the runner is a convenience: it is not waited for longer than this.
 _COMPILE_S = 120.0

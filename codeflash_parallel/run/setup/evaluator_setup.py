@@ -11,10 +11,9 @@ from pathlib import Path
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
-from codeflash_parallel.config.environment_allowlist import requested_names
+from codeflash_parallel.config.environment import project_environment, requested_names
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.config.user_context import cache_root
-from codeflash_parallel.process.environment import project_environment
+from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import Launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
@@ -26,7 +25,7 @@ from codeflash_parallel.result.isolation_policy import (
 )
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, copied_encoders
 from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
-from codeflash_parallel.workspace.git.repository import Repository
+from codeflash_parallel.workspace.git.git_client import Repository
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 

@@ -47,8 +47,7 @@ from codeflash_parallel.workspace.git.patch import (
     file_diff,
 )
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import resolve
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, resolve
 
 _PLAIN = "100644"
 _EXECUTABLE = "100755"

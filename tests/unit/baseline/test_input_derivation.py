@@ -12,7 +12,7 @@ import pytest
 
 from codeflash_parallel.baseline.input_derivation import HISTORY, BaselineReplayer
 from codeflash_parallel.check.session.runner_report import CallOutcome, DerivedInput, RunnerReport
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 
 pytestmark = pytest.mark.anyio
 
