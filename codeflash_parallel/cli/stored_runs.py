@@ -259,7 +259,7 @@ def _clean(args: argparse.Namespace, output: Output) -> int:
     cache = cache_root(settings)
     mode = CleanMode.DRY_RUN if args.dry_run else CleanMode.REMOVE
     leftovers = clean(cache, mode, older_than_s=args.older_than * _DAY_S)
-    named = [{"kind": leftover.kind.value, "path": one_line(str(leftover.path))} for leftover in leftovers]
+    named = [{"kind": leftover.kind, "path": one_line(str(leftover.path))} for leftover in leftovers]
     if output.form != Format.TEXT:
         output.write_values({"cache": one_line(str(cache)), "dry_run": args.dry_run, "removed": named})
         return ExitCode.OK

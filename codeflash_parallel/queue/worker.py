@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -319,7 +318,3 @@ def main(arguments: list[str]) -> None:
 async def _work(end: socket.socket, folder: Path, cache: Path, pass_env: Sequence[str]) -> None:
     with end:
         await _Worker(MessageChannel(end), folder, cache, pass_env).run()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

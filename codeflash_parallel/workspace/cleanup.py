@@ -10,10 +10,10 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio.to_thread
 
@@ -101,28 +101,10 @@ class CleanMode(StrEnum):
     REMOVE = "remove"
 
 
-class LeftoverKind(StrEnum):
-    """Things found in the cache."""
+class Leftover(NamedTuple):
+    """Something in the cache that nobody needs now; the kind is a word or two for people and programs."""
 
-    #: A slot that was kept for a look.
-    KEPT_SLOT = "kept slot"
-    #: Slots of a run that is dead.
-    DEAD_RUN = "dead run"
-    #: The mirror of a repository that nobody uses now.
-    MIRROR = "mirror"
-    #: Results of a finished run.
-    RUN = "run"
-    #: What is known of a baseline.
-    BASELINE = "baseline"
-    #: A copy of the code that runs in the project's interpreter.
-    RUNNER = "runner"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leftover:
-    """Something in the cache that nobody needs now."""
-
-    kind: LeftoverKind
+    kind: str
     path: Path
 
 
@@ -252,9 +234,7 @@ def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[L
             used += lock is None
             found += _clean_home(home, lock, before, mode)
         if not used:
-            runners = [
-                Leftover(kind=LeftoverKind.RUNNER, path=path) for path in sorted(cache.glob("runner-*"))
-            ]
+            runners = [Leftover("runner", path) for path in sorted(cache.glob("runner-*"))]
             found += _sweep(runners, before, mode)
     return tuple(found)
 
@@ -278,15 +258,14 @@ def _unneeded(home: CacheHome, *, is_used: bool) -> Iterator[Leftover]:
         if not is_free(owner_path(home, run.name)):
             continue
         for slot in sorted(run.glob("*")):
-            kept = (slot / KEPT_MARK).exists()
-            yield Leftover(kind=LeftoverKind.KEPT_SLOT if kept else LeftoverKind.DEAD_RUN, path=slot)
+            yield Leftover("kept slot" if (slot / KEPT_MARK).exists() else "dead run", slot)
     if is_used:
         return
-    for name, kind in (("runs", LeftoverKind.RUN), ("baselines", LeftoverKind.BASELINE)):
-        for path in sorted((home.path / name).glob("*")):
-            yield Leftover(kind=kind, path=path)
+    for kind in ("run", "baseline"):
+        for path in sorted((home.path / f"{kind}s").glob("*")):
+            yield Leftover(kind, path)
     if home.mirror.exists():
-        yield Leftover(kind=LeftoverKind.MIRROR, path=home.mirror)
+        yield Leftover("mirror", home.mirror)
 
 
 def _sweep(leftovers: Iterable[Leftover], before: float, mode: CleanMode) -> list[Leftover]:

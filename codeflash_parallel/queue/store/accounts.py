@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from codeflash_parallel.queue.jobs import (
     Budget,
@@ -69,21 +69,53 @@ WHERE share = ? AND submitter = ?
 """
 
 
+#: Lanes with their first job: SQLite takes the bare columns from the row of the minimum.
+_LANES = """
+SELECT share, submitter, kind, priority, COUNT(*), MIN(turn), urgency_ms, suspect
+FROM jobs WHERE state = 'queued' AND ready = 1 GROUP BY share, submitter, kind, priority
+"""
+_RUNNING = """
+SELECT submitter, kind, COUNT(*), MAX(suspect) FROM jobs WHERE state = 'running' GROUP BY submitter, kind
+"""
+_STARTS = "SELECT submitter, COUNT(*) FROM starts WHERE started_ms > ? GROUP BY submitter"
+
+#: Jobs that the strategy puts before one, by submitter and kind.
+_BEFORE = """
+SELECT submitter, kind, COUNT(*) FROM jobs WHERE state = 'queued' AND ready = 1 AND {}
+GROUP BY submitter, kind
+"""
+_BEFORE_BY = {
+    Strategy.FAIR: "share = :share AND submitter = :submitter AND (urgency_ms, turn) < (:urgency_ms, :turn)",
+    Strategy.FIFO: "turn < :turn",
+    Strategy.PRIORITY: "(urgency_ms, turn) < (:urgency_ms, :turn)",
+}
+_NO_PLACE = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=0.0)
+
+
 def share_of(run: str, submitter: str) -> str:
     """Return the name of the share of a run, or of a submitter without a run."""
     return f"run {run}" if run else f"alone {submitter}"
 
 
 class Accounts:
-    """Charges shares and submitters; each call is part of the caller's transaction.
+    """Charges shares and submitters, and reads what the policy decides by.
+
+    Each call is part of the caller's transaction.
 
     Args:
-        weights: of runs and submitters, by name; the default is 1.
+        slots: jobs that may run at once.
     """
 
-    def __init__(self, database: Database, weights: Mapping[str, float]) -> None:
+    def __init__(self, database: Database, settings: QueueSettings, slots: int) -> None:
         self._database = database
-        self._weights = weights
+        self._weights = settings.weights
+        self._strategy, self._rate = settings.strategy, settings.start_rate
+        self._limits = ConcurrencyLimits(
+            slots=slots,
+            submitter=settings.per_submitter_running,
+            kinds=settings.kind_limits,
+            starts=self._rate.starts if self._rate else 0,
+        )
 
     def _ticks(self, cost_us: int, share: str, submitter: str) -> tuple[int, int]:
         """Return the virtual time that a cost takes of a share and of a submitter."""
@@ -202,47 +234,7 @@ class Accounts:
             if limit and spent >= limit:
                 raise BudgetSpent(run=share.partition(" ")[2], figure=figure, spent=spent, limit=limit)
 
-
-#: Lanes with their first job: SQLite takes the bare columns from the row of the minimum.
-_LANES = """
-SELECT share, submitter, kind, priority, COUNT(*), MIN(turn), urgency_ms, suspect
-FROM jobs WHERE state = 'queued' AND ready = 1 GROUP BY share, submitter, kind, priority
-"""
-_RUNNING = """
-SELECT submitter, kind, COUNT(*), MAX(suspect) FROM jobs WHERE state = 'running' GROUP BY submitter, kind
-"""
-_STARTS = "SELECT submitter, COUNT(*) FROM starts WHERE started_ms > ? GROUP BY submitter"
-
-#: Jobs that the strategy puts before one, by submitter and kind.
-_BEFORE = """
-SELECT submitter, kind, COUNT(*) FROM jobs WHERE state = 'queued' AND ready = 1 AND {}
-GROUP BY submitter, kind
-"""
-_BEFORE_BY = {
-    Strategy.FAIR: "share = :share AND submitter = :submitter AND (urgency_ms, turn) < (:urgency_ms, :turn)",
-    Strategy.FIFO: "turn < :turn",
-    Strategy.PRIORITY: "(urgency_ms, turn) < (:urgency_ms, :turn)",
-}
-_NO_PLACE = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=0.0)
-
-
-class PolicyInputReader:
-    """Reads the policy's inputs; each call is part of the caller's transaction.
-
-    Args:
-        slots: jobs that may run at once.
-    """
-
-    def __init__(self, database: Database, accounts: Accounts, settings: QueueSettings, slots: int) -> None:
-        self._database = database
-        self._accounts = accounts
-        self._settings, self._rate = settings, settings.start_rate
-        self._limits = ConcurrencyLimits(
-            slots=slots,
-            submitter=settings.per_submitter_running,
-            kinds=settings.kind_limits,
-            starts=self._rate.starts if self._rate else 0,
-        )
+    # --- decisions ---------------------------------------------------------------------------------------
 
     def read(self, now_ms: int, share: str = "") -> PolicyInputs:
         """Return everything that a decision depends on.
@@ -252,7 +244,7 @@ class PolicyInputReader:
         """
         lanes = tuple([_lane(row) for row in self._database.rows(_LANES)])
         running = self._database.rows(_RUNNING)
-        shares, submitters = self._accounts.of({share, *(lane.share for lane in lanes)} - {""})
+        shares, submitters = self.of({share, *(lane.share for lane in lanes)} - {""})
         starts = self._database.rows(_STARTS, (now_ms - self._rate.window_ms,)) if self._rate else []
         return PolicyInputs(
             lanes=lanes,
@@ -260,7 +252,7 @@ class PolicyInputReader:
             submitters=submitters,
             running={(submitter, kind): count for submitter, kind, count, _ in running},
             limits=self._limits,
-            strategy=self._settings.strategy,
+            strategy=self._strategy,
             is_paused=bool(self._database.number("SELECT paused FROM queue")),
             runs_suspect=any(suspect for *_, suspect in running),
             starts={submitter: count for submitter, count in starts},  # noqa: C416 - rows of SQLite's

@@ -18,6 +18,7 @@ from codeflash_parallel.result.candidate_model import (
     digest_of,
 )
 from codeflash_parallel.workspace.git.git_client import Git
+from codeflash_parallel.workspace.snapshot import candidate_builder
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -387,3 +388,9 @@ async def test_staged_as_it_was_made(world: World) -> None:
             await slot.stage(made.edits)
             assert (slot.workspace.root / "pkg/mod.py").read_text() == FASTER
             assert not (slot.workspace.root / "README").exists()
+
+
+async def test_an_interpreter_is_asked(tmp_path: Path) -> None:
+    assert candidate_builder._compiles(Path(sys.executable), b"raise SystemExit(3)\n")
+    assert not candidate_builder._compiles(Path(sys.executable), b"a ?= 1\n")
+    assert not candidate_builder._compiles(tmp_path / "missing", b"a = 1\n")
