@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from linearizable import check_history, record_history  # noqa: E402
 
-from codeflash_parallel.queue.errors import LeaseLost  # noqa: E402
 from codeflash_parallel.queue.jobs import (  # noqa: E402
     Job,
     JobKind,
@@ -29,6 +28,7 @@ from codeflash_parallel.queue.jobs import (  # noqa: E402
     JobState,
     now,
 )
+from codeflash_parallel.queue.queue_errors import LeaseLost  # noqa: E402
 from codeflash_parallel.queue.queue_settings import QueueSettings  # noqa: E402
 from codeflash_parallel.queue.store.database import DatabaseFileCheck  # noqa: E402
 from codeflash_parallel.queue.store.store import Store  # noqa: E402

@@ -31,11 +31,11 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.result.candidate_model import Edit, digest_of
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.cleanup import SlotOwner
+from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.slot.slot_factory import SlotFactory
 from codeflash_parallel.workspace.slot.slot_files import SlotCost
-from codeflash_parallel.workspace.slot_owner import SlotOwner
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
 from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
 

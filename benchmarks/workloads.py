@@ -28,7 +28,7 @@ import mutations  # noqa: E402 - the tests' own
 import rewrites  # noqa: E402 - the tests' own
 from harness import Place, commit_all, make_place, make_venv  # noqa: E402
 
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE  # noqa: E402
+from codeflash_parallel.config.environment import QUIET_VARIABLE  # noqa: E402
 
 #: Changes that a test sees at once, and that do not hang.
 WRONG = ("return", "constant", "compare", "boolean")

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
         add_parallel_candidates_option as add_parallel_candidates_option,
     )
     from codeflash_parallel.queue.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
-    from codeflash_parallel.queue.errors import BudgetSpent as BudgetSpent
-    from codeflash_parallel.queue.errors import QueueFull as QueueFull
-    from codeflash_parallel.queue.errors import RateLimited as RateLimited
-    from codeflash_parallel.queue.errors import Refused as Refused
-    from codeflash_parallel.queue.errors import SubmitterLimit as SubmitterLimit
-    from codeflash_parallel.queue.errors import UnknownJob as UnknownJob
-    from codeflash_parallel.queue.errors import UnknownKind as UnknownKind
     from codeflash_parallel.queue.job_builder import job_request as job_request
     from codeflash_parallel.queue.jobs import Budget as Budget
     from codeflash_parallel.queue.jobs import JobEnded as JobEnded
     from codeflash_parallel.queue.jobs import JobKind as JobKind
     from codeflash_parallel.queue.jobs import JobState as JobState
     from codeflash_parallel.queue.jobs import Priority as Priority
+    from codeflash_parallel.queue.queue_errors import BudgetSpent as BudgetSpent
+    from codeflash_parallel.queue.queue_errors import QueueFull as QueueFull
+    from codeflash_parallel.queue.queue_errors import RateLimited as RateLimited
+    from codeflash_parallel.queue.queue_errors import Refused as Refused
+    from codeflash_parallel.queue.queue_errors import SubmitterLimit as SubmitterLimit
+    from codeflash_parallel.queue.queue_errors import UnknownJob as UnknownJob
+    from codeflash_parallel.queue.queue_errors import UnknownKind as UnknownKind
     from codeflash_parallel.queue.sync_client import EvalQueueClient as EvalQueueClient
     from codeflash_parallel.repair.provider_protocol import Answer as Answer
     from codeflash_parallel.repair.provider_protocol import RefinementRequest as RefinementRequest
@@ -66,7 +66,7 @@ _HOMES = {
             *("BudgetSpent", "QueueFull", "RateLimited", "Refused"),
             *("SubmitterLimit", "UnknownJob", "UnknownKind"),
         ),
-        "queue.errors",
+        "queue.queue_errors",
     ),
     "resume": "run.evaluator",
     "stored_run": "run.evaluator",

@@ -17,6 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from json_schema import run_schema
+
 from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
@@ -24,15 +26,14 @@ from codeflash_parallel.cli.stored_runs import BY_VERDICT
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, TABLE
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
-from codeflash_parallel.queue import errors
+from codeflash_parallel.queue import queue_errors as errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
-from codeflash_parallel.report.queue.queue_document import queue_schema
-from codeflash_parallel.result.json_schema import run_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 from codeflash_parallel.result.result_model import STEPS
 
 PAGES = Path(__file__).parent / "reference"
+_QUEUE_SCHEMA = Path(__file__).parents[1] / "codeflash_parallel" / "report" / "queue.schema.json"
 
 
 def main() -> int:
@@ -302,9 +303,10 @@ def json_page() -> str:
         table(("field", "version 1", "version 2"), _RENAMED_VALUES),
     ]
     parts += ["## JSON lines", _JSONL, "## The queue", _QUEUE_JSON]
-    parts.append(_fields(queue_schema(), queue_schema(), "queue-"))
-    for name, definition in queue_schema()["$defs"].items():
-        parts += [f"### queue {name}", _fields(definition, queue_schema(), "queue-")]
+    queue = json.loads(_QUEUE_SCHEMA.read_text(encoding="utf-8"))
+    parts.append(_fields(queue, queue, "queue-"))
+    for name, definition in queue["$defs"].items():
+        parts += [f"### queue {name}", _fields(definition, queue, "queue-")]
     for title, members in (
         ("States of jobs", JobState),
         ("Kinds of jobs", JobKind),

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiled_guest import keep_guests_in
+from compiled_runner import keep_runners_in
 from effort import FEW, TIMES
 from hypothesis import settings
 from mounts import READ_ONLY, kept_read_only
 
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE
 
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
 # Every run draws other examples: fifty of each in the gate, more in a campaign.
@@ -49,8 +49,8 @@ def _quiet_of_one_s_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _guests_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    keep_guests_in(tmp_path_factory.mktemp("guests"))
+def _runners_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    keep_runners_in(tmp_path_factory.mktemp("runners"))
 
 
 @pytest.fixture(autouse=True)

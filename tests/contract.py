@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import functools
+import json
+from importlib.resources import files
+from typing import Any
 
 import jsonschema
 
-from codeflash_parallel.result.json_schema import run_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Verdict
 from codeflash_parallel.result.result_document import Document
+
+
+def shipped_schema(name: str) -> dict[str, Any]:
+    """Return a schema that is part of the package."""
+    schema: dict[str, Any] = json.loads(files("codeflash_parallel.report").joinpath(name).read_text("utf-8"))
+    return schema
 
 
 @functools.cache
 def validator() -> jsonschema.Draft202012Validator:
     """Made once a process: to hold the schema itself against its own costs more than most documents."""
-    return jsonschema.Draft202012Validator(run_schema(), format_checker=jsonschema.FormatChecker())
+    return jsonschema.Draft202012Validator(
+        shipped_schema("schema.json"), format_checker=jsonschema.FormatChecker()
+    )
 
 
 def check_invariants(data: Document) -> list[str]:

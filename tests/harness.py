@@ -21,11 +21,11 @@ from typing import IO, Any
 
 import pytest
 from aftermath import assert_same, picture, processes_of, worktrees_left
-from compiled_guest import put_into
+from compiled_runner import put_into
 from expectations import assert_known
 from mounts import READ_ONLY, mounting, read_only
 
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE
 
 __all__ = [
     "Finished",

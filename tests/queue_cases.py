@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
+from contract import shipped_schema
 
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.queue.jobs import (
@@ -22,7 +23,6 @@ from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
 from codeflash_parallel.report.queue.queue_document import (
     JobView,
     Newness,
-    queue_schema,
 )
 
 NOWHERE = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=-1.0)
@@ -41,7 +41,7 @@ JOB = Job(
     machinery_faults=0,
     payload="{}",
 )
-VALIDATOR = jsonschema.Draft202012Validator(queue_schema())
+VALIDATOR = jsonschema.Draft202012Validator(shipped_schema("queue.schema.json"))
 
 
 def done(result: object) -> Job:

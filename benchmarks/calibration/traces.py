@@ -1,4 +1,4 @@
-"""Rounds of identical arms, recorded through the real guest, from which campaigns are drawn again.
+"""Rounds of identical arms, recorded through the real runner, from which campaigns are drawn again.
 
 One sitting is what a race does between two starts of its processes: a layout with all arms, as the race has
 it, and then layouts of two rounds with few arms, as the confirmation has them. Nothing is decided meanwhile,

@@ -37,9 +37,9 @@ from codeflash_parallel.check.session.runner_session import (
     derive_spec,
     hashed,
     replay_spec,
-    run_guest,
+    run_session,
 )
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace, WorkspaceTree
 
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.
@@ -94,7 +94,7 @@ class BaselineReplayer:
         captured_s: when the last captured call was made in its test, at the latest.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     workspace: Workspace
     inputs: Path
     derived: Path = Path()
@@ -110,8 +110,8 @@ class BaselineReplayer:
         self.steps.begin("inputs are derived from captured calls")
         workspace = hashed(self.workspace, HASH_SEEDS[0])
         paths = str(self.inputs), str(self.derived)
-        spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()), self.wanted)
-        return (await run_guest(self.guest, workspace, spec, _TRYING)).report
+        spec = derive_spec(self.runner, *paths, tuple(captured), raised_by(captured.values()), self.wanted)
+        return (await run_session(self.runner, workspace, spec, _TRYING)).report
 
     async def run(
         self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: RunnerReport = _NOTHING
@@ -150,10 +150,10 @@ class BaselineReplayer:
     async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> RunnerReport:
         workspace = hashed(self.workspace, seed)
         made = (str(self.derived), derived)
-        spec = replay_spec(self.guest, str(self.inputs), (), calls, texts=(*calls, *derived), derived=made)
+        spec = replay_spec(self.runner, str(self.inputs), (), calls, texts=(*calls, *derived), derived=made)
         watch = self.steps.calls("replay of captured calls", len(calls) + len(derived))
         async with without(self.tree, self.aside):
-            session = await run_guest(self.guest, workspace, spec, self.limits, watch=watch)
+            session = await run_session(self.runner, workspace, spec, self.limits, watch=watch)
         # A replay that dies leaves the calls before it; the rest counts as unstable.
         return session.report
 

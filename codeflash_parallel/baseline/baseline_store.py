@@ -13,8 +13,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.process.atomic_file import write_durably
-from codeflash_parallel.process.file_lock import FileLock, wait_for_lock
+from codeflash_parallel.process.files import FileLock, wait_for_lock, write_durably
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
@@ -22,7 +21,7 @@ from codeflash_parallel.workspace.cache_layout import cache_faults
 
 #: Version of the file; one of another version is made anew.
 SCHEMA = 11
-#: Files of guests that a baseline is worth nothing without.
+#: Files of runners that a baseline is worth nothing without.
 _BESIDE = ("inputs", "derived")
 #: How often it is looked whether another process has found out what we want to know, in seconds.
 _RETRY_S = 0.05

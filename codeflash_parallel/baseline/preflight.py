@@ -6,8 +6,7 @@ outside pytest; what the baseline does not repeat is left out and counted. Where
 nor raced, they are captured and replayed only if tests notice nothing. Last, the targets are made to raise:
 a failure that is not seen would mean that nothing can be judged here.
 
-Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
-made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
+Warm servers are started beside all this as soon as it is known what they are for.
 """
 
 from __future__ import annotations
@@ -57,11 +56,10 @@ from codeflash_parallel.check.session.runner_session import (
     WrapMode,
     first_run_spec,
     hashed,
-    run_guest,
+    run_session,
     selected_run_spec,
 )
-from codeflash_parallel.config.environment_allowlist import mentioned
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS, mentioned
 from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
@@ -191,15 +189,15 @@ def must_be_ours(report: RunnerReport, sources: Mapping[str, bytes], needed: Col
             )
 
 
-def forced_edits(guest: RunnerConfig, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
+def forced_edits(runner: RunnerConfig, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
     """Return edits that make every target raise; a file keeps its encoding and its line endings.
 
     Raises:
         EnvironmentFault: `BAD_SOURCE`, a file is not in the encoding that it names.
     """
     edits = []
-    for path in sorted({target.path for target in guest.targets}):
-        names = (target.qualname for target in guest.targets if target.path == path)
+    for path in sorted({target.path for target in runner.targets}):
+        names = (target.qualname for target in runner.targets if target.path == path)
         source = _readable(path, sources[path])
         new = source.write(force_failure(source.text, *names))
         edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=new))
@@ -291,7 +289,7 @@ class Preflight:
     Attributes:
         slot: the baseline's slot.
         sources: the snapshot's text of each target file.
-        inputs: file for the captured inputs; made by a guest, read by guests only.
+        inputs: file for the captured inputs; made by a runner, read by runners only.
         warmth: the servers that candidates will be judged by.
         judge: the user's, which has to accept the baseline's own results.
         replays: captured calls are wanted; else they are replayed only where no test notices the targets.
@@ -301,7 +299,7 @@ class Preflight:
         steps: tells what is done at the moment.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     slot: Slot
     sources: Mapping[str, bytes]
     inputs: Path
@@ -320,7 +318,7 @@ class Preflight:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
         first = await self._first_run()
-        draft = first_findings(first, self.guest, self.slot.workspace, runs_all=self.runs_all)
+        draft = first_findings(first, self.runner, self.slot.workspace, runs_all=self.runs_all)
         await self.warmth.begin(draft)
         # What writes the second of the day has to differ between the two runs.
         await anyio.sleep(1 - time.time() % 1)
@@ -351,9 +349,9 @@ class Preflight:
 
     async def _first_run(self) -> RunnerSession:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
-        spec = first_run_spec(self.guest, workspace)
+        spec = first_run_spec(self.runner, workspace)
         watch = self.steps.tests("first run of the tests")
-        session = await run_guest(self.guest, workspace, spec, _FIRST_LIMITS, watch=watch)
+        session = await run_session(self.runner, workspace, spec, _FIRST_LIMITS, watch=watch)
         must_have_ended(session, "first run of the tests")
         must_have_run(session, self.absent)
         must_be_ours(session.report, self.sources)
@@ -364,11 +362,11 @@ class Preflight:
         wrap = WrapMode.CAPTURE if captures and draft.targets else WrapMode.NONE
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=str(self.inputs))
-        spec = selected_run_spec(self.guest, workspace, draft, run)
+        spec = selected_run_spec(self.runner, workspace, draft, run)
         canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
         step = "second run of the tests" + (", calls are captured" if wrap is WrapMode.CAPTURE else "")
         limits, watch = later_limits(draft), self.steps.tests(step)
-        session = await run_guest(self.guest, workspace, spec, limits, canaries, watch)
+        session = await run_session(self.runner, workspace, spec, limits, canaries, watch)
         must_have_ended(session, step, draft.wall_ns)
         must_have_run(session, self.absent)
         return session
@@ -406,7 +404,7 @@ class Preflight:
         recorded = recorded_calls(draft, second)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         making = BaselineReplayer(
-            guest=self.guest,
+            runner=self.runner,
             workspace=self.slot.workspace,
             inputs=self.inputs,
             tree=self.slot,
@@ -451,24 +449,16 @@ class Preflight:
         return await judge.settled(settled)
 
     async def _is_noticed(self, draft: Baseline) -> bool:
-        """Say whether a test fails when the targets raise."""
+        """Say whether a test fails when the targets raise; points are verified meanwhile."""
         self.steps.begin("run of the tests with targets that raise")
-        edits = forced_edits(self.guest, self.sources)
-        if await self.warmth.sees(draft, edits):
-            return True
-        seen = await self._sees(draft, edits)
-        if seen:
-            await self.warmth.distrust(draft)
-        return seen
-
-    async def _sees(self, draft: Baseline, edits: Sequence[Edit]) -> bool:
-        """Say whether a test fails in a new process that runs these edits."""
+        edits = forced_edits(self.runner, self.sources)
+        await self.warmth.verify(draft)
         await self.slot.stage(edits)
         try:
             run = SelectedRun(stop=StopRule.FIRST_FAILURE)
             workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
-            spec = selected_run_spec(self.guest, workspace, draft, run)
-            session = await run_guest(self.guest, workspace, spec, later_limits(draft))
+            spec = selected_run_spec(self.runner, workspace, draft, run)
+            session = await run_session(self.runner, workspace, spec, later_limits(draft))
         finally:
             await self.slot.discard()
         must_be_forced(session.report, edits)

@@ -28,7 +28,7 @@ from codeflash_parallel.candidates.python_source import (
     skeleton,
     statements_of,
 )
-from codeflash_parallel.candidates.source_lines import LineEdit, SourceLines, bound_by_import, merge_imports
+from codeflash_parallel.candidates.source_text import LineEdit, SourceLines, bound_by_import, merge_imports
 
 
 class SpliceError(Exception):

@@ -71,7 +71,7 @@ class CheckPlan:
         judge: the user's, which is asked about other results; `None`: there is none.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     baseline: Baseline
     limits: ProcessLimits
     compare_values: bool

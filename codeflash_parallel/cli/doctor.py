@@ -89,7 +89,7 @@ COMMANDS = {"doctor": Command(_add_arguments, _doctor)}
 
 def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     from codeflash_parallel import __version__
-    from codeflash_parallel.config.user_context import cache_root
+    from codeflash_parallel.config.settings_reader import cache_root
 
     yield Finding(name="codeflash-parallel", value=f"{__version__}, Python {platform.python_version()}")
     yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
@@ -105,7 +105,7 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
 def _race(project: Path, settings: Settings, findings: list[Finding], output: Output) -> RaceCheck | None:
     """Return what a race of identical code tells; `None` where something else is to be done first."""
     from codeflash_parallel.cli.doctor_race import check_race
-    from codeflash_parallel.config.user_context import cache_root
+    from codeflash_parallel.config.settings_reader import cache_root
 
     if any(finding.problem for finding in findings):
         findings.append(Finding(name="race", value="not tried: something else is to be done first"))
@@ -116,7 +116,7 @@ def _race(project: Path, settings: Settings, findings: list[Finding], output: Ou
 
 def _project_and_interpreter(project: Path, settings: Settings) -> tuple[Path, Path]:
     from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
-    from codeflash_parallel.workspace.git.repository import find_repository
+    from codeflash_parallel.workspace.git.git_client import find_repository
 
     repository = find_repository(project)
     folder = repository.root / repository.project
@@ -125,7 +125,7 @@ def _project_and_interpreter(project: Path, settings: Settings) -> tuple[Path, P
 
 def _queue(settings: Settings) -> Finding:
     """Say where the queue is and what serves it; nothing is made there."""
-    from codeflash_parallel.config.user_context import queue_folder
+    from codeflash_parallel.config.settings_reader import queue_folder
     from codeflash_parallel.queue.sync_client import EvalQueueClient
 
     try:
@@ -149,7 +149,7 @@ def _git() -> Finding:
 
 
 def _project(project: Path, settings: Settings) -> Iterator[Finding]:
-    from codeflash_parallel.workspace.git.repository import find_repository
+    from codeflash_parallel.workspace.git.git_client import find_repository
 
     try:
         yield Finding(name="repository", value=str(find_repository(project).root))
@@ -188,11 +188,11 @@ def _versions(interpreter: Path) -> dict[str, str]:
 def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
     """Say of each isolation level whether it works, by running it, and which one a run would have."""
     from codeflash_parallel.sandbox.level_probe import LevelProber, choose
-    from codeflash_parallel.sandbox.runner_command import install_guest
+    from codeflash_parallel.sandbox.runner_command import install_runner
 
     with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-") as scratch:
         cache = Path(scratch)
-        prober = LevelProber(interpreter=interpreter, guest_dir=install_guest(cache), cache=cache)
+        prober = LevelProber(interpreter=interpreter, runner_dir=install_runner(cache), cache=cache)
         for probe in prober.every():
             value = f"not here: {probe.why_not}" if probe.why_not else "ok"
             yield Finding(name=f"isolation {probe.level}", value=f"{value}; {probe.note}".removesuffix("; "))
@@ -205,7 +205,7 @@ def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
 
 def _variables(settings: Settings) -> Finding:
     """Say what tests and candidates see of the user's environment: names, never values."""
-    from codeflash_parallel.config.environment_allowlist import passed_names, requested_names, withheld_names
+    from codeflash_parallel.config.environment import passed_names, requested_names, withheld_names
 
     seen = len(passed_names(os.environ, settings.pass_env))
     asked_for = requested_names(os.environ, settings.pass_env)
@@ -219,7 +219,7 @@ def _variables(settings: Settings) -> Finding:
 
 def _quiet() -> Finding:
     """Say whether checks can be kept away from what others time."""
-    from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+    from codeflash_parallel.config.environment import QUIET_VARIABLE
     from codeflash_parallel.process.host_lock import QUIET_HINT, quiet_folder, why_not_quiet
 
     why, folder = why_not_quiet(os.environ), quiet_folder(os.environ)

@@ -156,7 +156,7 @@ def _write_log(error: BaseException, arguments: Sequence[str]) -> Path | None:
 def _log_folders(arguments: Sequence[str]) -> Iterator[Path]:
     """Yield the cache's folder of logs; no file of settings is read, which may be what is wrong."""
     from codeflash_parallel.config.settings import Settings
-    from codeflash_parallel.config.user_context import cache_root
+    from codeflash_parallel.config.settings_reader import cache_root
 
     named = last_value(arguments, "--cache-dir") or os.environ.get("CODEFLASH_PARALLEL_CACHE_DIR", "")
     with suppress(CodeflashParallelError):  # a user without a home has no cache unless one is named

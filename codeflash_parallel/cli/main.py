@@ -62,9 +62,11 @@ _MODULES = MappingProxyType(
         "serve": ("serve",),
         "doctor": ("doctor",),
         "queue.submit": ("queue submit",),
-        "queue.wait": ("queue wait", "queue result"),
         "queue.views": ("queue status", "queue list", "queue dead", "queue metrics"),
-        "queue.control": ("queue cancel", "queue pause", "queue unpause", "queue retry"),
+        "queue.control": (
+            *("queue wait", "queue result"),
+            *("queue cancel", "queue pause", "queue unpause", "queue retry"),
+        ),
     }
 )
 

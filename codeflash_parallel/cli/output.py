@@ -219,7 +219,7 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         EnvironmentFault: `OUTPUT_UNWRITABLE`.
     """
-    from codeflash_parallel.process.atomic_file import write_atomically
+    from codeflash_parallel.process.files import write_atomically
 
     with _writing_to(path):
         if path.exists() and not path.is_file():

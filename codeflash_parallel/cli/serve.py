@@ -51,7 +51,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _serve(args: argparse.Namespace, output: Output) -> int:
     """Serve until a signal ends it; return 0 when all is in order then."""
-    from codeflash_parallel.config.user_context import cache_root, queue_folder
+    from codeflash_parallel.config.settings_reader import cache_root, queue_folder
     from codeflash_parallel.queue.daemon.daemon import ServeOptions, serve
 
     project = Path(args.project)

@@ -21,7 +21,7 @@ from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import CandidateResult, RunResult
-    from codeflash_parallel.workspace.git.repository import Repository
+    from codeflash_parallel.workspace.git.git_client import Repository
 
 #: Verdict → exit code; by value, for most commands end without a verdict and do not load the codes.
 BY_VERDICT = MappingProxyType(
@@ -89,8 +89,8 @@ def find_places(args: argparse.Namespace) -> tuple[Repository, Path]:
     Raises:
         UsageError: not a repository, or a bad setting.
     """
-    from codeflash_parallel.config.user_context import cache_root
-    from codeflash_parallel.workspace.git.repository import find_repository
+    from codeflash_parallel.config.settings_reader import cache_root
+    from codeflash_parallel.workspace.git.git_client import find_repository
 
     project = Path(args.project)
     settings = read_settings(project, os.environ, vars(args)).settings
@@ -242,7 +242,7 @@ def _days(text: str) -> float:
 
 def _clean(args: argparse.Namespace, output: Output) -> int:
     """Remove results, baselines, mirrors and slots of all repositories that are not in use."""
-    from codeflash_parallel.config.user_context import cache_root
+    from codeflash_parallel.config.settings_reader import cache_root
     from codeflash_parallel.result.safe_text import one_line
     from codeflash_parallel.workspace.cleanup import CleanMode, clean
 
@@ -250,7 +250,7 @@ def _clean(args: argparse.Namespace, output: Output) -> int:
     cache = cache_root(settings)
     mode = CleanMode.DRY_RUN if args.dry_run else CleanMode.REMOVE
     leftovers = clean(cache, mode, older_than_s=args.older_than * _DAY_S)
-    named = [{"kind": leftover.kind.value, "path": one_line(str(leftover.path))} for leftover in leftovers]
+    named = [{"kind": leftover.kind, "path": one_line(str(leftover.path))} for leftover in leftovers]
     if output.form != Format.TEXT:
         output.write_values({"cache": one_line(str(cache)), "dry_run": args.dry_run, "removed": named})
         return ExitCode.OK

@@ -1,6 +1,6 @@
-"""Settings tables, their sources, the user's folders, and the environment variables that pass to the project.
+"""Settings tables, their sources, the user's folders, and the environment of the project's processes.
 
 Offers: `settings.Settings`, `settings_reader.read_settings`, `settings_table.setting` (tables of other
-rooms), `user_context.cache_root`.
+rooms), `settings_reader.cache_root`, `environment.project_environment`.
 Imports: `result`.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel import __version__
-from codeflash_parallel.config.environment_allowlist import why_not_pattern
+from codeflash_parallel.config.environment import why_not_pattern
 from codeflash_parallel.config.settings_table import (
     PREFIX,
     Parallel,

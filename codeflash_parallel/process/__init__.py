@@ -1,6 +1,6 @@
-"""Processes on this host: start, observe, limit and end them; their environment; what the host offers.
+"""Processes on this host: start, observe, limit and end them; files and locks; what the host offers.
 
-Offers: `process_table.read`, `message_channel.MessageChannel`, `environment.project_environment`,
-`atomic_file.write_atomically`, `machine.read_machine`, `file_lock.FileLock`, `host_lock.HostLock`.
+Offers: `process_table.read`, `message_channel.MessageChannel`, `files.write_atomically`,
+`machine.read_machine`, `files.FileLock`, `host_lock.HostLock`.
 Imports: `candidates`, `config`, `result`.
 """

@@ -24,9 +24,8 @@ from pathlib import Path
 
 import anyio
 
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
-from codeflash_parallel.process.environment import SLOT_VARIABLE
-from codeflash_parallel.process.file_lock import FileLock, open_lock, wait_for_lock
+from codeflash_parallel.config.environment import QUIET_VARIABLE, SLOT_VARIABLE
+from codeflash_parallel.process.files import FileLock, open_lock, wait_for_lock
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 #: Where every user of a Linux host may make files, and nobody clears up.

@@ -1,6 +1,6 @@
 """The evaluation queue: jobs, policy, protocol, settings, errors and metrics that its sub-rooms share.
 
-Offers: `client.sync_client.EvalQueueClient`, `client.async_client.AsyncEvalQueueClient`,
+Offers: `sync_client.EvalQueueClient`, `async_client.AsyncEvalQueueClient`, `job_builder.job_request`,
 `daemon.daemon.serve`, `queue_settings`.
-Imports: `run` and the rooms below it; sub-rooms in this order: daemon, worker, submission, client, store.
+Imports: `run` and the rooms below it; `daemon`, then `worker` and the clients, then `store`.
 """

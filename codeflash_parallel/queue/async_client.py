@@ -1,9 +1,8 @@
-"""The client of a queue for asynchronous code, under asyncio and trio: `EvalQueueClient` on threads."""
+"""The queue for asynchronous code, under asyncio and trio: its client, and whole evaluations by a daemon."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -11,19 +10,26 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import anyio
 
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.config.settings_reader import queue_folder
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
+from codeflash_parallel.queue.job_builder import job_request
 from codeflash_parallel.queue.jobs import (
-    FINAL,
     Job,
-    JobId,
+    JobKind,
     JobRequest,
-    JobState,
-    JobStatus,
     Receipt,
     result_of,
 )
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.sync_client import EvalQueueClient
+from codeflash_parallel.repair.command_providers import CommandProvider
+from codeflash_parallel.result.candidate_model import Submission
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.events import CandidateFinished, Observer, RunFinished
+from codeflash_parallel.result.result_model import RunResult
+from codeflash_parallel.run.provider_requests import Providers
+from codeflash_parallel.run.run_folder import stored_result
 
 #: A waiting thread returns after so many seconds to see whether its task still waits.
 _LOOK_S: Final = 1.0
@@ -47,7 +53,8 @@ def _awaitable(
 class AsyncEvalQueueClient:
     """Submits jobs to the queue in a folder, and follows them: `EvalQueueClient` with awaitable calls.
 
-    Waiting can be cancelled; the job continues. The methods are those of `EvalQueueClient`.
+    Waiting can be cancelled; the job continues. The methods are those of `EvalQueueClient`; `submit` returns
+    a receipt, and `result` waits for its job.
 
     Attributes:
         client: makes the calls.
@@ -66,16 +73,11 @@ class AsyncEvalQueueClient:
     ) -> None:
         await anyio.to_thread.run_sync(self.client.close)
 
-    async def submit(self, request: JobRequest) -> AsyncJobFuture:
-        """Submit a job and return its future, which can be awaited; see `EvalQueueClient.submit`."""
-        return AsyncJobFuture(client=self, receipt=(await self._submit(request)).receipt)
-
-    async def job(self, job_id: str) -> AsyncJobFuture:
-        """Return the future of a job that was submitted earlier."""
-        return AsyncJobFuture(client=self, receipt=(await self._job(job_id)).receipt)
+    async def submit(self, request: JobRequest) -> Receipt:
+        """Submit a job and return the queue's answer; see `EvalQueueClient.submit`."""
+        return (await self._submit(request)).receipt
 
     _submit = _awaitable(EvalQueueClient.submit)
-    _job = _awaitable(EvalQueueClient.job)
     status = _awaitable(EvalQueueClient.status)
     list = _awaitable(EvalQueueClient.list)
     dead = _awaitable(EvalQueueClient.dead)
@@ -104,37 +106,91 @@ class AsyncEvalQueueClient:
         return result_of(await self.wait(job_id, timeout_s))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AsyncJobFuture:
-    """A job that will have a result; awaiting it returns the result.
+#: Race mode of a run → kind of job.
+_KINDS = {"race": JobKind.EVALUATE, "time": JobKind.RACE, "check": JobKind.CHECK}
 
-    Attributes:
-        receipt: the queue's answer to the submission.
+#: Where candidates come from.
+Source = AsyncIterable[Submission] | Iterable[Submission]
+
+
+async def evaluate_queued(
+    mode: str,
+    project: Path,
+    settings: Settings,
+    source: Source,
+    providers: Providers,
+    observers: Sequence[Observer],
+) -> RunResult:
+    """Submit candidates, wait, and return the result.
+
+    Args:
+        mode: how far the run goes, `evaluator.RaceMode`.
+        source: read to its end first.
+        providers: commands that the settings name; a daemon cannot call others.
+        observers: receive the results and the end of the run only.
+
+    Raises:
+        UsageError: `QUEUE_NEEDS_COMMAND`.
+        Refused: the queue does not take the job.
+        EnvironmentFault: `NO_DAEMON`, or whatever the evaluation ended with. Cancelling cancels the job if it
+            is our own.
     """
+    _must_be_command(providers.repairer, settings.repair_command, "repair_command")
+    _must_be_command(providers.refiner, settings.refine_command, "refine_command")
+    there = await _collected(source)
+    request = await anyio.to_thread.run_sync(partial(job_request, _KINDS[mode], project, there, settings))
+    done = await _done(request, settings)
+    result = stored_result(done["document"])
+    _announce(result, observers)
+    return result
 
-    client: AsyncEvalQueueClient
-    receipt: Receipt
 
-    @property
-    def job_id(self) -> JobId:
-        """Return the job's id."""
-        return self.receipt.job.job_id
+async def grade_queued(
+    project: Path, settings: Settings, candidate: Submission, command: Sequence[str]
+) -> dict[str, Any]:
+    """Submit a candidate for a grader, wait, and return the scores.
 
-    def __await__(self) -> Generator[Any, Any, dict[str, Any]]:
-        return self.result().__await__()
+    Raises:
+        Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `run.evaluator.grade`.
+    """
+    made = partial(job_request, JobKind.COMMAND, project, [candidate], settings, command=command)
+    done = await _done(await anyio.to_thread.run_sync(made), settings)
+    scores: dict[str, Any] = done["scores"]
+    return scores
 
-    async def status(self) -> JobStatus:
-        """Return the job and its place."""
-        return await self.client.status(self.job_id)
 
-    async def done(self) -> bool:
-        """Return whether the job is final."""
-        return (await self.status()).job.state in FINAL
+async def _done(request: JobRequest, settings: Settings) -> dict[str, Any]:
+    """Submit a job and return its result; cancelling cancels the job if it is our own."""
+    async with AsyncEvalQueueClient(queue_folder(settings)) as client:
+        receipt = await client.submit(request)
+        try:
+            return await client.result(receipt.job.job_id)
+        except anyio.get_cancelled_exc_class():
+            if receipt.is_new:  # else another client waits for it too
+                with anyio.CancelScope(shield=True):
+                    await client.cancel(receipt.job.job_id)
+            raise
 
-    async def cancel(self) -> bool:
-        """Cancel the job; return whether it is cancelled now."""
-        return await self.client.cancel(self.job_id) is JobState.CANCELLED
 
-    async def result(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Wait for the result and return it; for the errors see `JobFuture.result`."""
-        return await self.client.result(self.job_id, timeout_s)
+async def _collected(source: Source) -> list[Submission]:
+    if isinstance(source, AsyncIterable):
+        return [candidate async for candidate in source]
+    return list(source)
+
+
+def _must_be_command(given: object, command: str, name: str) -> None:
+    """Refuse a provider that is not made from a setting: workers make theirs from settings."""
+    if given is None or (isinstance(given, CommandProvider) and command):
+        return
+    raise UsageError(
+        "QUEUE_NEEDS_COMMAND",
+        "A daemon cannot call a provider of this process.",
+        f"Give it as the setting {name}.",
+    )
+
+
+def _announce(result: RunResult, observers: Sequence[Observer]) -> None:
+    for observer in observers:
+        for candidate in result.candidates:
+            observer(CandidateFinished(run_id=result.run_id, candidate=candidate.id, result=candidate))
+        observer(RunFinished(run_id=result.run_id, result=result))

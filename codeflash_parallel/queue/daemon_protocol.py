@@ -19,8 +19,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from codeflash_parallel.queue.errors import queue_unfit
 from codeflash_parallel.queue.jobs import error_document, error_of
+from codeflash_parallel.queue.queue_errors import queue_unfit
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError

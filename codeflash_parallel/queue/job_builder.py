@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from codeflash_parallel import __version__
 from codeflash_parallel.config.settings import FREE, Settings, settings_document
-from codeflash_parallel.config.user_context import queue_folder, run_of, submitter_of
-from codeflash_parallel.queue.errors import UnknownKind
+from codeflash_parallel.config.settings_reader import queue_folder, run_of, submitter_of
+from codeflash_parallel.process.files import wait_for_lock
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
-from codeflash_parallel.queue.snapshot_store import StoredSnapshot, mirror_of, take_snapshot
+from codeflash_parallel.queue.queue_errors import UnknownKind
 from codeflash_parallel.result.candidate_model import (
     GitRef,
     PatchText,
@@ -25,8 +26,10 @@ from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.run_targets import must_have_named
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, environment_stamp
-from codeflash_parallel.workspace.git.repository import Repository, find_repository
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, no_work_tree, resolve
+from codeflash_parallel.workspace.cache_layout import CacheHome, remove_tree
+from codeflash_parallel.workspace.git.git_client import Repository, find_repository
+from codeflash_parallel.workspace.snapshot.mirror import take_durable_snapshot
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotRequest, no_work_tree, resolve
 
 
 class JobPayload(NamedTuple):
@@ -223,3 +226,58 @@ def _key(kind: JobKind, task: JobPayload, environment: str) -> str:
 
 def _has_provider(settings: Mapping[str, Any]) -> bool:
     return bool(settings.get("repair_command") or settings.get("refine_command"))
+
+
+_DAY_S = 86_400
+
+
+class StoredSnapshot(NamedTuple):
+    """A snapshot in the queue's folder.
+
+    Attributes:
+        place: folder of its mirror, relative to the folder of all snapshots: `<day>/<repository>`.
+    """
+
+    place: str
+    snapshot: Snapshot
+
+
+def take_snapshot(folder: Path, repository: Repository, request: SnapshotRequest) -> StoredSnapshot:
+    """Take a snapshot into the queue of a folder; it is on the disk when this returns.
+
+    Raises:
+        UsageError, EnvironmentFault: as `workspace.snapshot.mirror.Mirror.snapshot`.
+    """
+    day = _day(time.time())
+    snapshot = take_durable_snapshot(folder / "snapshots" / day, repository, request)
+    return StoredSnapshot(place=f"{day}/{repository.key}", snapshot=snapshot)
+
+
+def mirror_of(folder: Path, place: str) -> Path:
+    """Return the git directory of the mirror at a place."""
+    return CacheHome(path=folder / "snapshots" / place).mirror
+
+
+def remove_unneeded(folder: Path, needed: Collection[str]) -> None:
+    """Remove the mirrors that no job needs; those of today and yesterday may be of a submission in progress.
+
+    Args:
+        needed: places of the snapshots of jobs that have not ended.
+    """
+    yesterday = _day(time.time() - _DAY_S)
+    for day in sorted((folder / "snapshots").glob("*")):
+        if day.name >= yesterday:
+            continue
+        for path in sorted(day.glob("*")):
+            if f"{day.name}/{path.name}" in needed:
+                continue
+            lock = wait_for_lock(CacheHome(path=path).use_lock, 0.0)
+            if lock is not None:
+                with lock:
+                    remove_tree(path)
+        if not any(day.iterdir()):
+            day.rmdir()
+
+
+def _day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))

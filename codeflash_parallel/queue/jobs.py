@@ -175,7 +175,7 @@ class JobRequest:
         start_after_s: seconds before it may start.
         budget: of the run; the first one that a run states holds.
         pass_env: names and patterns of the daemon's variables that candidates see.
-        snapshot: place of its snapshot, see `queue.snapshot_store`; it is kept until the job ends.
+        snapshot: place of its snapshot, see `queue.job_builder.take_snapshot`; it is kept until the job ends.
     """
 
     kind: JobKind

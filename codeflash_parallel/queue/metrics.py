@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from codeflash_parallel.queue.jobs import FINAL, JobState
 from codeflash_parallel.queue.store.database import Database
@@ -80,9 +80,9 @@ class QueueHealth:
     services: DurationSummary
     oldest_s: float
     last_error: str
-    lease_ages_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    states: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    results: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    lease_ages_s: Mapping[str, float] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    results: Mapping[str, int] = field(default_factory=dict)
     attempts: int = 0
     busy_s: float = 0.0
 
@@ -90,41 +90,34 @@ class QueueHealth:
 def read_health(database: Database, slots: int, now_ms: int) -> QueueHealth:
     """Return the queue's figures; part of the caller's transaction."""
     tallies = database.rows(_TALLIES)
-    states = _states(tallies)
+    states: Counter[str] = Counter()
+    for row in tallies:
+        states[row["state"]] += row["n"]
     oldest = database.rows(_OLDEST)[0][0]
     running = database.rows("SELECT job_id, beat_ms FROM jobs WHERE state = 'running' ORDER BY number")
     error = database.row(_LAST_FAULT)
     busy_ms = database.number(_BUSY, (now_ms,))
     recent = database.rows(_DURATIONS)
     return QueueHealth(
-        depth=states.get("queued", 0),
-        running=states.get("running", 0),
+        depth=states["queued"],
+        running=states["running"],
         slots=slots,
         paused=bool(database.number("SELECT paused FROM queue")),
         waits=spread([row["waited_ms"] / 1000 for row in recent]),
         services=spread([row["served_ms"] / 1000 for row in recent]),
         oldest_s=0.0 if oldest is None else max(0.0, (now_ms - oldest) / 1000),
         last_error=error["fault"] if error is not None else "",
-        lease_ages_s=MappingProxyType(
-            {row["job_id"]: max(0.0, (now_ms - row["beat_ms"]) / 1000) for row in running}
-        ),
-        states=MappingProxyType(states),
-        results=MappingProxyType(_results(tallies)),
+        lease_ages_s={row["job_id"]: max(0.0, (now_ms - row["beat_ms"]) / 1000) for row in running},
+        states=states,
+        results=_results(tallies),
         attempts=sum(row["attempts"] for row in tallies),
         busy_s=busy_ms / 1000,
     )
 
 
-def _states(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in tallies:
-        counts[row["state"]] = counts.get(row["state"], 0) + row["n"]
-    return counts
-
-
-def _results(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
+def _results(tallies: Sequence[sqlite3.Row]) -> Counter[str]:
     """Count ended jobs by state and code of the fault."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for row in tallies:
         if row["state"] not in FINAL:
             continue
@@ -132,7 +125,7 @@ def _results(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
         label = row["state"] + (f" {code.group()}" if code else "")
         if code and label not in counts and len(counts) >= _MOST_CODES:
             label = f"{row['state']} OTHER"
-        counts[label] = counts.get(label, 0) + row["n"]
+        counts[label] += row["n"]
     return counts
 
 
@@ -141,11 +134,8 @@ def spread(seconds: Sequence[float]) -> DurationSummary:
     if not seconds:
         return DurationSummary()
     ordered = sorted(seconds)
-    return DurationSummary(count=len(ordered), p50_s=_share(ordered, 0.50), p95_s=_share(ordered, 0.95))
-
-
-def _share(ordered: Sequence[float], share: float) -> float:
-    return ordered[math.ceil(share * len(ordered)) - 1]
+    half, most = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.50, 0.95))
+    return DurationSummary(count=len(ordered), p50_s=half, p95_s=most)
 
 
 #: Name, type and help, as the text format of Prometheus has them, and the samples: one figure, or several.

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from codeflash_parallel.config.environment_allowlist import uncovered
-from codeflash_parallel.queue.errors import SnapshotNotStored, VariablesNotPassed
+from codeflash_parallel.config.environment import uncovered
 from codeflash_parallel.queue.jobs import (
     FINAL,
     Job,
@@ -26,6 +25,7 @@ from codeflash_parallel.queue.jobs import (
     now,
     result_of,
 )
+from codeflash_parallel.queue.queue_errors import SnapshotNotStored, VariablesNotPassed
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck, must_exist, open_database
 from codeflash_parallel.queue.store.store import Store
@@ -51,7 +51,7 @@ class EvalQueueClient:
     them; without a daemon, jobs are kept until one is started.
 
     Args:
-        folder: the queue's folder, `config.user_context.queue_folder`.
+        folder: the queue's folder, `config.settings_reader.queue_folder`.
         settings: rules of the queue until a daemon has served it; then those of the last daemon hold.
 
     Raises:

@@ -86,10 +86,10 @@ class CostGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
-    """One competitor: a workspace that holds its code, and the fields of its guest's spec.
+    """One competitor: a workspace that holds its code, and the fields of its runner's spec.
 
     Attributes:
-        spec: `targets`, `prove`, `inputs` and whatever else the guest's mode `arm` needs; `mode`, `work`
+        spec: `targets`, `prove`, `inputs` and whatever else the runner's mode `arm` needs; `mode`, `work`
             and `groups` are filled in by the race.
     """
 

@@ -1,4 +1,4 @@
-"""The JSON contract: a run's result as a document, made of what JSON has; `json_schema` makes its schema."""
+"""The JSON contract: a run's result as a document; `docs/json_schema.py` makes its schema."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The frozen result of a run. `result_document` turns it into the JSON contract.
 
-`json_schema` makes the schema and the reference page of these classes: the words under `Attributes` are the
-descriptions of the fields there.
+`docs/json_schema.py` makes the schema and the reference page of these classes: the words under `Attributes`
+are the descriptions of the fields there.
 """
 
 from __future__ import annotations

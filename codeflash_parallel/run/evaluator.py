@@ -15,7 +15,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.config.settings import FREE, Executor, Settings, changed_settings, settings_of
-from codeflash_parallel.config.user_context import cache_root
+from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate_model import Submission, Unappliable
@@ -29,9 +29,9 @@ from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
+from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 from codeflash_parallel.workspace.cache_layout import disk_faults
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
@@ -109,7 +109,7 @@ class Evaluator:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
         if self._is_queued:
-            from codeflash_parallel.queue.queued_evaluation import evaluate_queued
+            from codeflash_parallel.queue.async_client import evaluate_queued
 
             providers = Providers(repairer=repairer, refiner=refiner)
             return await evaluate_queued(
@@ -180,7 +180,7 @@ class Evaluator:
         .. versionadded:: 0.1.0
         """
         if self._is_queued:
-            from codeflash_parallel.queue.queued_evaluation import grade_queued
+            from codeflash_parallel.queue.async_client import grade_queued
 
             return await grade_queued(self._path, self._settings, candidate, command)
         resources = self._open
@@ -445,7 +445,7 @@ async def grade(
         async with pool.acquire() as slot:
             await slot.stage(made.edits)
             spec = {"mode": "command", "command": list(command)}
-            done = await setup.launcher.run(guest_command(slot.workspace, spec, limits, setup.guest_dir))
+            done = await setup.launcher.run(start_command(slot.workspace, spec, limits, setup.runner_dir))
     return scores_of(done, command)
 
 

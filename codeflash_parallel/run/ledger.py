@@ -347,9 +347,9 @@ class RunContext:
         return self.setup.quiet
 
     @property
-    def guest(self) -> RunnerConfig:
+    def runner(self) -> RunnerConfig:
         """Configuration that all runners of the run share."""
-        return self.plan.guest
+        return self.plan.runner
 
     @property
     def baseline(self) -> Baseline:

@@ -237,7 +237,7 @@ class ProviderRequests:
         known: LineProfile | None = context.cache.get(LineProfile, StepKind.PROFILE, name, prove)
         if known is not None:
             return known
-        spec = context.guest.spec(
+        spec = context.runner.spec(
             "profile",
             prove,
             inputs=context.baseline.inputs,
@@ -249,7 +249,11 @@ class ProviderRequests:
         limits = ProcessLimits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=memory_bytes)
         async with context.quiet.shared():
             found = await profile(
-                context.setup.launcher, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
+                context.setup.launcher,
+                workspace,
+                spec=spec,
+                limits=limits,
+                runner_dir=context.runner.directory,
             )
         if isinstance(found, ProfileFailure):
             self._ledger.warn(f"There is no line profile of {name}. {found.reason}")

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.atomic_file import write_atomically, write_durably
+from codeflash_parallel.process.files import write_atomically, write_durably
 from codeflash_parallel.result.candidate_model import Candidate, Edit
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError

@@ -117,15 +117,15 @@ class RunPreparation:
                     pool = await self._resources.pool(snapshot, self._slots_name())
             self._warn(pool.warnings)
         with account.phase("baseline"):
-            guest = setup.guest(targets, snapshot, account.seed)
-            if self._cache.set_ground(self._resources.baselines.ground(guest, snapshot)):
+            runner = setup.runner(targets, snapshot, account.seed)
+            if self._cache.set_ground(self._resources.baselines.ground(runner, snapshot)):
                 self._warn(
                     ["Interpreter, packages, environment or our version have changed: all are judged again."]
                 )
             preparer = CandidatePreparer(setup, snapshot, targets, self._cache)
             there = known(source, self._settings.max_candidates)
             demand = BaselineRequest(
-                guest=guest,
+                runner=runner,
                 snapshot=snapshot,
                 pool=pool,
                 candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,

@@ -27,8 +27,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from codeflash_parallel.process.atomic_file import write_atomically, write_durably
-from codeflash_parallel.process.file_lock import try_lock, wait_for_lock
+from codeflash_parallel.process.files import try_lock, wait_for_lock, write_atomically, write_durably
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.candidate_model import Submission, digest_of, name_of
 from codeflash_parallel.result.codec import from_plain, to_plain
@@ -400,6 +399,6 @@ def _note_failure(run_dir: Path, error: CodeflashParallelError) -> None:
 
 
 def _remove_drafts(run_dir: Path) -> None:
-    """Remove files that were being written when the process died (`process.atomic_file.write_atomically`)."""
+    """Remove files that were being written when the process died (`process.files.write_atomically`)."""
     for draft in run_dir.rglob(".*.*-*"):
         draft.unlink(missing_ok=True)

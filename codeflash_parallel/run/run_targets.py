@@ -15,11 +15,10 @@ from codeflash_parallel.candidates.python_source import parse
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.candidate_model import Candidate, Replacement, Submission
 from codeflash_parallel.result.errors import UsageError
-from codeflash_parallel.workspace.git.git_client import GitFailed, list_tree, user_git
-from codeflash_parallel.workspace.git.repository import Repository
+from codeflash_parallel.workspace.git.git_client import GitFailed, Repository, list_tree, user_git
 from codeflash_parallel.workspace.git.work_tree_files import list_work_tree
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import resolve
+from codeflash_parallel.workspace.snapshot.snapshot import resolve
 
 
 def must_have_named(repository: Repository, settings: Settings) -> None:
@@ -53,7 +52,7 @@ _CALLABLES = {
 def named_callable(
     setting: str, place: str, source: bytes | None, targets: Iterable[Target]
 ) -> dict[str, str]:
-    """Return what a guest's spec says of a callable that the user names: `path`, `name` and `source`.
+    """Return what a runner's spec says of a callable that the user names: `path`, `name` and `source`.
 
     Args:
         setting: `benchmark` or `accept`.

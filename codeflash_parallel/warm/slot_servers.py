@@ -16,7 +16,7 @@ from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.run_dispatch import template_spec
 from codeflash_parallel.check.session.runner_session import WrapMode
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ServerGone, WarmProcess
-from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command, write_spec
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command, write_spec
 from codeflash_parallel.warm.warm_server import WarmServer, start_server
 from codeflash_parallel.workspace.slot_pool import Slot
 
@@ -111,7 +111,7 @@ class SlotServers:
     async def _start_first(self, mode: str) -> None:
         key, fleet = (mode, ForkPoint.IMPORTED), self._fleet
         if key not in self._standing and not fleet.unfit.get(key):
-            spec = template_spec(fleet.plan.guest, self.slot.workspace, fleet.plan.baseline, *key)
+            spec = template_spec(fleet.plan.runner, self.slot.workspace, fleet.plan.baseline, *key)
             starting = start_server(fleet.launcher, self._command(spec), fleet.start_s)
             await self._stand(key, spec, starting)
 
@@ -124,7 +124,7 @@ class SlotServers:
             return
         records = mode == TESTS and self._fleet.plan.watches
         spec = {**before.spec, "wrap": WrapMode.DIGEST.value} if records else before.spec
-        path = write_spec(self.slot.workspace, spec, self._fleet.plan.guest.directory)
+        path = write_spec(self.slot.workspace, spec, self._fleet.plan.runner.directory)
         self._collected = self._collected or mode == TESTS
         advancing = before.server.advance(ForkPoint.COLLECTED.value, self._fleet.start_s, path)
         await self._stand(key, spec, advancing)
@@ -132,8 +132,8 @@ class SlotServers:
     def _command(self, spec: Mapping[str, Any]) -> ChildCommand:
         fleet, workspace = self._fleet, self.slot.workspace
         limits = replace(fleet.plan.limits, wall_s=_LIFE_S, cpu_s=0.0)
-        return guest_command(
-            workspace, spec, limits, fleet.plan.guest.directory, control=ControlChannelUse.LINES
+        return start_command(
+            workspace, spec, limits, fleet.plan.runner.directory, control=ControlChannelUse.LINES
         )
 
     async def _stand(self, key: Key, spec: Mapping[str, Any], starting: Awaitable[WarmServer]) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from codeflash_parallel.process.file_lock import FileLock, wait_for_lock
+from codeflash_parallel.process.files import FileLock, wait_for_lock
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.git.git_client import GitFailed
 

@@ -1,23 +1,95 @@
-"""Find and remove what dead runs left behind, and, when asked, what living ones do not need."""
+"""Owner files of slots, and removal of what dead runs left behind or, when asked, of what nobody needs."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio.to_thread
 
-from codeflash_parallel.process.file_lock import FileLock, try_lock
+from codeflash_parallel.process.files import FileLock, try_lock
+from codeflash_parallel.process.machine import boot_id
+from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
 from codeflash_parallel.workspace.slot.slot import KEPT_MARK
-from codeflash_parallel.workspace.slot_owner import is_free, owner_path
+
+
+class SlotOwner:
+    """The owner file of one run, locked until `release` or the end of the process.
+
+    Args:
+        home: folder of the repository in the cache.
+        run_id: letters, digits, ``-``, ``_`` and ``.``.
+
+    Raises:
+        InternalError: `RUN_ID_TAKEN` or `BAD_RUN_ID`.
+        OSError: the cache cannot be written.
+    """
+
+    def __init__(self, home: CacheHome, run_id: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", run_id):
+            raise InternalError("BAD_RUN_ID", f"{run_id!r} cannot name a folder.")
+        self.path = owner_path(home, run_id)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock = self._create(run_id)
+        except FileNotFoundError:  # a recovery took the draft for a dead one's, in the moment before its lock
+            self._lock = self._create(run_id)
+
+    def _create(self, run_id: str) -> FileLock:
+        """Make the file under another name, lock it, then give it its own: nobody sees it unlocked."""
+        if not is_free(self.path):
+            raise InternalError("RUN_ID_TAKEN", f"Another process runs under the id {run_id}.")
+        draft = self.path.with_name(f".{run_id}-{secrets.token_hex(4)}")
+        draft.touch(mode=0o600, exist_ok=False)
+        lock = try_lock(draft)
+        if lock is None:
+            raise FileNotFoundError(draft)
+        try:
+            os.write(lock.fd, json.dumps(_about_us()).encode())
+            draft.rename(self.path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            lock.release()
+            raise
+        return lock
+
+    def release(self) -> None:
+        """Remove the file: nothing is owned any more."""
+        self.path.unlink(missing_ok=True)
+        self._lock.release()
+
+
+def owner_path(home: CacheHome, run_id: str) -> Path:
+    """Return where the owner file of a run lies."""
+    return home.owners / f"{run_id}.json"
+
+
+def is_free(path: Path) -> bool:
+    """Say whether nobody alive holds an owner file."""
+    if not path.exists():
+        return True
+    lock = try_lock(path)
+    if lock is None:
+        return not path.exists()
+    lock.release()
+    return True
+
+
+def _about_us() -> dict[str, str | int]:
+    """Say who we are, for people who look into the cache."""
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return {"pid": os.getpid(), "start_time": int(fields[19]), "boot_id": boot_id()}
 
 
 class CleanMode(StrEnum):
@@ -29,28 +101,10 @@ class CleanMode(StrEnum):
     REMOVE = "remove"
 
 
-class LeftoverKind(StrEnum):
-    """Things found in the cache."""
+class Leftover(NamedTuple):
+    """Something in the cache that nobody needs now; the kind is a word or two for people and programs."""
 
-    #: A slot that was kept for a look.
-    KEPT_SLOT = "kept slot"
-    #: Slots of a run that is dead.
-    DEAD_RUN = "dead run"
-    #: The mirror of a repository that nobody uses now.
-    MIRROR = "mirror"
-    #: Results of a finished run.
-    RUN = "run"
-    #: What is known of a baseline.
-    BASELINE = "baseline"
-    #: A copy of the code that runs in the project's interpreter.
-    GUEST = "guest"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leftover:
-    """Something in the cache that nobody needs now."""
-
-    kind: LeftoverKind
+    kind: str
     path: Path
 
 
@@ -180,8 +234,8 @@ def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[L
             used += lock is None
             found += _clean_home(home, lock, before, mode)
         if not used:
-            guests = [Leftover(kind=LeftoverKind.GUEST, path=path) for path in sorted(cache.glob("guest-*"))]
-            found += _sweep(guests, before, mode)
+            runners = [Leftover("runner", path) for path in sorted(cache.glob("runner-*"))]
+            found += _sweep(runners, before, mode)
     return tuple(found)
 
 
@@ -204,15 +258,14 @@ def _unneeded(home: CacheHome, *, is_used: bool) -> Iterator[Leftover]:
         if not is_free(owner_path(home, run.name)):
             continue
         for slot in sorted(run.glob("*")):
-            kept = (slot / KEPT_MARK).exists()
-            yield Leftover(kind=LeftoverKind.KEPT_SLOT if kept else LeftoverKind.DEAD_RUN, path=slot)
+            yield Leftover("kept slot" if (slot / KEPT_MARK).exists() else "dead run", slot)
     if is_used:
         return
-    for name, kind in (("runs", LeftoverKind.RUN), ("baselines", LeftoverKind.BASELINE)):
-        for path in sorted((home.path / name).glob("*")):
-            yield Leftover(kind=kind, path=path)
+    for kind in ("run", "baseline"):
+        for path in sorted((home.path / f"{kind}s").glob("*")):
+            yield Leftover(kind, path)
     if home.mirror.exists():
-        yield Leftover(kind=LeftoverKind.MIRROR, path=home.mirror)
+        yield Leftover("mirror", home.mirror)
 
 
 def _sweep(leftovers: Iterable[Leftover], before: float, mode: CleanMode) -> list[Leftover]:

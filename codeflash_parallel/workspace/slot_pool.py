@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,9 @@ import anyio.to_thread
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationPolicy
 from codeflash_parallel.workspace.cache_layout import cache_faults
-from codeflash_parallel.workspace.cleanup import removable, remove_run
+from codeflash_parallel.workspace.cleanup import SlotOwner, removable, remove_run
 from codeflash_parallel.workspace.slot.slot import Slot, SlotBroken, SlotResidue
 from codeflash_parallel.workspace.slot.slot_factory import EnvironmentFor, SlotFactory
-from codeflash_parallel.workspace.slot_owner import SlotOwner
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
@@ -67,15 +66,9 @@ class SlotQueue(Generic[_T]):
         """Slots that were handed out and have not come back."""
         return frozenset(self._taken)
 
-    async def wait_for_one(self) -> list[_T]:
-        """Wait for a slot, and return it in a list; an empty list: there are none any more."""
-        return await self._wait(_Waiter(every=False))
-
-    async def wait_for_all(self) -> list[_T]:
-        """Wait for all slots; an empty list: there are none any more."""
-        return await self._wait(_Waiter(every=True))
-
-    async def _wait(self, waiter: _Waiter[_T]) -> list[_T]:
+    async def wait(self, *, every: bool = False) -> list[_T]:
+        """Wait for one slot, or for all, and return them; an empty list: there are none any more."""
+        waiter = _Waiter[_T](every=every)
         self._waiting.append(waiter)
         self._serve()
         try:
@@ -167,7 +160,7 @@ class SlotPool:
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken.
         """
-        slots = self._granted(await self._line.wait_for_one())
+        slots = self._granted(await self._line.wait())
         try:
             yield slots[0]
         finally:
@@ -183,7 +176,7 @@ class SlotPool:
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken; or one more could not be made.
         """
-        slots = self._granted(await self._line.wait_for_all())
+        slots = self._granted(await self._line.wait(every=True))
         try:
             slots += await self._more(at_least - len(slots))
             yield tuple(sorted(slots, key=lambda slot: slot.number))
@@ -193,19 +186,10 @@ class SlotPool:
     async def _more(self, count: int) -> list[Slot]:
         """Return so many slots beside the pool: spare ones, and others that are made side by side."""
         numbers = range(self._last + 1, self._last + 1 + count)
-        faults: list[EnvironmentFault] = []
-
-        async def make(number: int) -> None:
-            try:
-                self._spare[number] = await self._make(number)
-            except EnvironmentFault as fault:
-                faults.append(fault)
-
-        async with anyio.create_task_group() as group:
-            for number in set(numbers).difference(self._spare):
-                group.start_soon(make, number)
+        made, faults = await _make_each(set(numbers).difference(self._spare), self._make)
+        self._spare |= made
         if faults:
-            raise faults[0]
+            raise next(iter(faults.values()))
         slots = [self._spare.pop(number) for number in numbers]
         for slot in slots:
             self._line.add_taken(slot)
@@ -349,19 +333,30 @@ def _healing(maker: SlotFactory, make: Callable[[], _T]) -> _T:
         return make()
 
 
-async def _make_others(maker: SlotFactory, size: int, pristine: Slot | None) -> tuple[list[Slot], list[str]]:
+async def _make_each(
+    numbers: Iterable[int], make: Callable[[int], Awaitable[Slot]]
+) -> tuple[dict[int, Slot], dict[int, EnvironmentFault]]:
+    """Make slots side by side; return them, and the faults of those that could not be made."""
     made: dict[int, Slot] = {}
     faults: dict[int, EnvironmentFault] = {}
 
-    async def make(number: int) -> None:
+    async def attempt(number: int) -> None:
         try:
-            made[number] = await anyio.to_thread.run_sync(partial(maker.make, number, pristine))
+            made[number] = await make(number)
         except EnvironmentFault as fault:
             faults[number] = fault
 
     async with anyio.create_task_group() as group:
-        for number in range(1, size + 1):
-            group.start_soon(make, number)
+        for number in numbers:
+            group.start_soon(attempt, number)
+    return made, faults
+
+
+async def _make_others(maker: SlotFactory, size: int, pristine: Slot | None) -> tuple[list[Slot], list[str]]:
+    async def make(number: int) -> Slot:
+        return await anyio.to_thread.run_sync(partial(maker.make, number, pristine))
+
+    made, faults = await _make_each(range(1, size + 1), make)
     if not made:
         raise _none_made(faults[min(faults)])
     warnings = [f"Slot {number} could not be made. {fault}" for number, fault in sorted(faults.items())]

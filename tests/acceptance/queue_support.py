@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from contract import shipped_schema
 from harness import Finished, Place
-
-from codeflash_parallel.report.queue.queue_document import queue_schema
 
 RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
 WRONG = 'def shout(text):\n    return text.upper() + "!!"\n'
 TARGET = ("--function", "words.py::shout")
 
 #: Made once: to hold the schema itself against its own costs more than most documents.
-_VALIDATOR = jsonschema.Draft202012Validator(queue_schema())
+_VALIDATOR = jsonschema.Draft202012Validator(shipped_schema("queue.schema.json"))
 
 
 def with_queue(place: Place, cache: Path) -> Place:

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compiled_guest import install_compiled, shared_guest
+from compiled_runner import install_compiled, shared_runner
 from projects import make_project
 
 from codeflash_parallel.sandbox import runner_command
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _guests_are_compiled_once(_guests_of_this_session: None) -> Iterator[None]:
-    """Spare every new cache of this process the compilation of the guest."""
-    shared_guest()
+def _runners_are_compiled_once(_runners_of_this_session: None) -> Iterator[None]:
+    """Spare every new cache of this process the compilation of the runner."""
+    shared_runner()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(runner_command, "_install_new", install_compiled)
         yield

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.workspace.file_status import look
 from codeflash_parallel.workspace.slot.slot import ASIDE, HiddenFiles, SlotTrash
-from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, write_file
+from codeflash_parallel.workspace.tree_guard import OriginalFile, TreeGuard, look, write_file
 
 FILES = {
     "lib.py": "lib",

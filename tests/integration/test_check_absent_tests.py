@@ -12,7 +12,7 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.workspace.slot.slot import HiddenFiles, SlotTrash
-from codeflash_parallel.workspace.slot.tree_guard import TreeGuard
+from codeflash_parallel.workspace.tree_guard import TreeGuard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

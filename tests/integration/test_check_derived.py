@@ -407,7 +407,7 @@ def encode(value):
 async def test_an_encoder_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(ENCODER, encoding="utf-8")
     async with open_check_lab(tmp_path, files=OWN, derives=True, learns=False) as lab:
-        lab.guest = replace(lab.guest, encoders=((str(tmp_path / "own.py"), "encode"),))
+        lab.runner = replace(lab.runner, encoders=((str(tmp_path / "own.py"), "encode"),))
         await lab.learn()
         assert len(lab.baseline.calls) == 2
         text = OWN["shop/sums.py"]

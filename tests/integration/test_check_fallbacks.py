@@ -64,7 +64,7 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
         assert (other.code, other.served, unswappable.forks) == (Code.OK, "new-process", 1)
         assert other.served_why.startswith("not collected: a decorator is not known; not ")
 
-        # A fork that died, one whose guest failed, one that ran nobody's code: none of them is believed.
+        # A fork that died, one whose runner failed, one that ran nobody's code: none of them is believed.
         for end in (
             ProcessExit(ended=ExitKind.SIGNALLED, status=-11),
             records('{"t": "error", "where": "serving", "message": "boom"}', '{"t": "end", "status": 70}'),

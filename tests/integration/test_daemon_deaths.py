@@ -14,7 +14,7 @@ from harness import processes_of
 from queue_lab import SetClock, open_lab
 
 from codeflash_parallel import JobState
-from codeflash_parallel.queue.errors import LeaseLost
+from codeflash_parallel.queue.queue_errors import LeaseLost
 from codeflash_parallel.queue.sync_client import EvalQueueClient
 
 #: A candidate whose check goes on until it is killed, without using the processor.

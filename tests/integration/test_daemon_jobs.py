@@ -308,16 +308,15 @@ async def test_the_same_call_goes_to_the_daemon(place: Place) -> None:
 
     async with AsyncEvalQueueClient(place.folder) as client:
         (job,) = await client.list()
-        future = await client.job(job.job_id)
-        assert codes(await future) == {"fast": "NOT_RACED", "wrong": "TESTS_FAILED"}
-        assert await future.done()
+        assert codes(await client.result(job.job_id)) == {"fast": "NOT_RACED", "wrong": "TESTS_FAILED"}
+        assert (await client.status(job.job_id)).job.state is JobState.DONE
 
-        hanging = await client.submit(place.request(HANGS))
+        hanging = (await client.submit(place.request(HANGS))).job.job_id
         with anyio.move_on_after(0.5):
-            await hanging
+            await client.result(hanging)
         with pytest.raises(TimeoutError):
-            await hanging.result(0.1)
-        assert await hanging.cancel()
+            await client.result(hanging, 0.1)
+        assert await client.cancel(hanging) is JobState.CANCELLED
         info = await client.daemon()
         assert info is not None
         assert info.slots_busy == 0

@@ -24,7 +24,7 @@ from codeflash_parallel import (
     UsageError,
 )
 from codeflash_parallel.baseline import preflight
-from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_session
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import CandidateMoved, Event, RunFinished, RunStarted, Stage
@@ -98,11 +98,11 @@ async def test_many_calls_share_one_preflight(tmp_path: Path, monkeypatch: pytes
     phases: list[Event] = []
     started: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
+    async def run(runner: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         started.append(phases[-1].run_id)
-        return await run_guest(guest, workspace, spec, *more, **named)
+        return await run_session(runner, workspace, spec, *more, **named)
 
-    monkeypatch.setattr(preflight, "run_guest", run)
+    monkeypatch.setattr(preflight, "run_session", run)
     async with Evaluator(project, settings(tmp_path)) as evaluator:
         runs = [
             await evaluator.evaluate([candidate(f"c{n}")], race=CHECK, observers=[phases.append])

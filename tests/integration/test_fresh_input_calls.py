@@ -11,7 +11,7 @@ from projects import make_project
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
 from codeflash_parallel.baseline import baseline_replay
 from codeflash_parallel.check.comparison.call_comparison import DERIVED_INSIDE
-from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_session
 from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level
 from codeflash_parallel.result.result_model import CandidateResult
@@ -164,12 +164,12 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return of how many inputs processes have been asked, in the order in which they were."""
     seen: list[int] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
+    async def run(runner: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         if spec["mode"] == "derive":
             seen.append(spec["inside"])
-        return await run_guest(guest, workspace, spec, *more, **named)
+        return await run_session(runner, workspace, spec, *more, **named)
 
-    monkeypatch.setattr(baseline_replay, "run_guest", run)
+    monkeypatch.setattr(baseline_replay, "run_session", run)
     return seen
 
 

@@ -11,7 +11,7 @@ import pytest
 from worktree_support import MODULE, World, request, tree, world
 
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

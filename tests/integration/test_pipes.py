@@ -20,7 +20,6 @@ from codeflash_parallel.process.launcher.child_connection import (
     OutputPipe,
     PipeMemory,
     PipeReader,
-    ProcessMarkers,
 )
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 
@@ -86,7 +85,7 @@ async def test_many_slots_leave_the_tests_pipes_as_large_as_usual() -> None:
     usual = held_by_a_new_pipe()
     with ExitStack() as stack:
         for number in range(24 * 5):  # of each slot four templates and a check
-            connection = ChildConnection(number, ProcessMarkers(marker="", tag=0), ProcessLimits(wall_s=1.0))
+            connection = ChildConnection(number, "", 0, ProcessLimits(wall_s=1.0))
             stack.callback(connection.close)
             connection.connect([*PIPES, "control"] if number % 5 else PIPES)
             connection.handed_over()
@@ -97,7 +96,7 @@ async def test_many_slots_leave_the_tests_pipes_as_large_as_usual() -> None:
 
 @pytest.mark.anyio
 async def test_who_is_there_for_long_holds_no_more_than_usual() -> None:
-    connection = ChildConnection(1, ProcessMarkers(marker="", tag=0), ProcessLimits(wall_s=1.0))
+    connection = ChildConnection(1, "", 0, ProcessLimits(wall_s=1.0))
     with closing(connection):
         connection.connect([*PIPES, "control"])
         ends = [end for name, end in connection.descriptors().items() if name != "control"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from queue_lab import open_lab
 
-from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import JobState, WaitReason
+from codeflash_parallel.queue.queue_errors import LeaseLost
 from codeflash_parallel.queue.store.database import NAME, connect
 from codeflash_parallel.result.errors import UsageError
 

@@ -19,8 +19,8 @@ from queue_lab import ALL, Lab, SetClock, open_lab
 from simulated_queue import Entry, SimulatedQueue
 from simulated_store import Model, ModelJob
 
-from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import Job, JobKind, JobRequest, JobState, Priority, Strategy
+from codeflash_parallel.queue.queue_errors import LeaseLost
 from codeflash_parallel.queue.store.database import DatabaseFileCheck
 from codeflash_parallel.result.errors import UsageError
 

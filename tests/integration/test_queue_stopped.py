@@ -12,7 +12,7 @@ from linearizable import check_history, record_history
 from queue_children import child, said
 from queue_lab import open_lab
 
-from codeflash_parallel.queue.errors import QueueBusy
+from codeflash_parallel.queue.queue_errors import QueueBusy
 
 
 def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: Path):

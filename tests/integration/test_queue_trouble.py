@@ -10,8 +10,8 @@ import pytest
 from mounts import mounting, small_disk, why_no_mounts
 from queue_lab import SetClock, open_lab
 
-from codeflash_parallel.queue.errors import NetworkFileSystem
 from codeflash_parallel.queue.jobs import JobState
+from codeflash_parallel.queue.queue_errors import NetworkFileSystem
 from codeflash_parallel.queue.store import database
 
 HERE = Path(__file__).resolve().parent
@@ -29,7 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from queue_lab import open_lab
-from codeflash_parallel.queue.errors import QueueDiskFull
+from codeflash_parallel.queue.queue_errors import QueueDiskFull
 folder = Path(sys.argv[1])
 ballast = folder / "ballast"
 ballast.write_bytes(bytes(200_000))
@@ -77,7 +77,7 @@ from contextlib import suppress
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from queue_lab import open_lab
-from codeflash_parallel.queue.errors import QueueDiskFull
+from codeflash_parallel.queue.queue_errors import QueueDiskFull
 folder = Path(sys.argv[1])
 with open_lab(folder / "queue") as lab:
     lab.submit()

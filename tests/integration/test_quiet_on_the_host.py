@@ -16,9 +16,8 @@ import anyio
 import pytest
 
 from codeflash_parallel import Evaluator
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE, SLOT_VARIABLE
 from codeflash_parallel.process import host_lock
-from codeflash_parallel.process.environment import SLOT_VARIABLE
 from codeflash_parallel.process.host_lock import HostLock, host_quiet, token_holder
 from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError

@@ -13,9 +13,9 @@ from scripted_race import simulated
 
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE
 from codeflash_parallel.process import host_lock
-from codeflash_parallel.process.file_lock import FileLock, try_lock
+from codeflash_parallel.process.files import FileLock, try_lock
 from codeflash_parallel.run.race_phase import race_coordinator
 
 pytestmark = pytest.mark.engine

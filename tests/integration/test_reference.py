@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from contract import shipped_schema
 
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import LEAVES, find_command
@@ -16,8 +18,6 @@ from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_table import SettingColumns
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
-from codeflash_parallel.report.queue.queue_document import queue_schema
-from codeflash_parallel.result.json_schema import run_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,16 +25,20 @@ PAGES = ROOT / "docs" / "reference"
 
 
 @pytest.fixture(scope="module")
-def made() -> ModuleType:
+def made() -> Iterator[ModuleType]:
     spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(ROOT / "docs"))
+        spec.loader.exec_module(module)
+        yield module
 
 
-@pytest.mark.parametrize("name", ["commands.md", "json.md", "exit-codes.md"])
+@pytest.mark.parametrize(
+    "name", ["commands.md", "json.md", "exit-codes.md", "../../codeflash_parallel/report/schema.json"]
+)
 def test_a_page_is_what_the_code_says(made: ModuleType, name: str) -> None:
     assert (PAGES / name).read_text(encoding="utf-8") == made.pages()[name], "run docs/make_reference.py"
 
@@ -87,10 +91,14 @@ def test_the_vocabularies_are_documented_and_nothing_else_is() -> None:
     assert rows(section(text, "Verdicts")) == {v.value for v in Verdict}
     assert rows(section(text, "Statuses")) == {s.value for s in CandidateStatus}
     assert rows(section(text, "Codes")) == {c.value for c in Code}
-    assert rows(section(text, "The document")) >= set(run_schema()["properties"])
+    assert rows(section(text, "The document")) >= set(shipped_schema("schema.json")["properties"])
     queue = section(text, "The queue")
     assert rows(queue) >= {*JobState, *JobKind, *(waiting.name for waiting in WaitReason)}
-    assert rows(queue) >= set(queue_schema()["properties"]) | {"QUEUE_FULL", "RATE_LIMITED", "LEASE_LOST"}
+    assert rows(queue) >= set(shipped_schema("queue.schema.json")["properties"]) | {
+        "QUEUE_FULL",
+        "RATE_LIMITED",
+        "LEASE_LOST",
+    }
     assert rows(page("exit-codes.md")) == {str(int(code)) for code in ExitCode}
 
 

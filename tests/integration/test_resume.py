@@ -31,7 +31,7 @@ from codeflash_parallel.run.run_state import (
     write_request,
 )
 from codeflash_parallel.workspace.cleanup import recover
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 pytestmark = pytest.mark.engine

@@ -12,8 +12,7 @@ import pytest
 from slot_support import FILES, anyio_backend, init, kind, names_in, state, use
 from worktree_support import World, edit, request, world
 
-from codeflash_parallel.workspace.slot.slot_files import SlotKind
-from codeflash_parallel.workspace.slot.staging import JOURNAL
+from codeflash_parallel.workspace.slot.slot_files import JOURNAL, SlotKind
 from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
 
 __all__ = ["anyio_backend", "kind", "world"]

@@ -53,7 +53,7 @@ class CallWork:
     """Groups of captured calls, resolved once, in the template.
 
     Args:
-        spec: the guest's.
+        spec: the runner's.
         captured: all calls of the inputs file.
     """
 

@@ -47,7 +47,7 @@ class RecordChannel:
 
     @contextlib.contextmanager
     def through_forks(self):
-        """Stay open in children that are forked meanwhile: they go on with this guest's work."""
+        """Stay open in children that are forked meanwhile: they go on with this runner's work."""
         self._is_followed = True
         try:
             yield
@@ -55,7 +55,7 @@ class RecordChannel:
             self._is_followed = False
 
     def keep(self):
-        """Keep, from now on, all records for the forks of this process that are going to be guests."""
+        """Keep, from now on, all records for the forks of this process that are going to be runners."""
         self._kept = []
 
     def adopt(self, fd, point, *, keeps):

@@ -28,7 +28,7 @@ def install(spec, channel):
     """Install guard, remapping, proof and the bytecode rule; once a process.
 
     Args:
-        spec: the guest's spec.
+        spec: the runner's spec.
         channel: where records go.
 
     Returns:
@@ -45,7 +45,7 @@ def _install(spec, channel):
     guard.allows_bytecode = restrict_bytecode(spec)
     if template() is not None:
         template().watch(guard)
-    sys.path[:] = [entry for entry in sys.path if entry != spec["guest"]] + [spec["guest"]]
+    sys.path[:] = [entry for entry in sys.path if entry != spec["runner"]] + [spec["runner"]]
     dropped = [] if guard.same_tree else EditableInstalls(places, channel).apply()
     sys.meta_path.insert(0, guard)
     import_again(dropped)

@@ -101,7 +101,7 @@ def restrict_bytecode(spec):
 
     The environment forbids bytecode altogether, which is what the interpreters that tests start get.
     """
-    folders = [*both_forms(spec["root"]), *both_forms(spec["guest"])]
+    folders = [*both_forms(spec["root"]), *both_forms(spec["runner"])]
 
     def allowed(path):
         return any(under(str(path), folder) for folder in folders)

@@ -17,7 +17,7 @@ class PathLocations:
     def __init__(self, spec):
         self.root = spec["root"]
         self.user_roots = both_forms(spec["user_root"])
-        ours = [*both_forms(self.root), *both_forms(spec["guest"]), *both_forms(spec["private"])]
+        ours = [*both_forms(self.root), *both_forms(spec["runner"]), *both_forms(spec["private"])]
         self._environment = environment(self.user_roots)
         self._kept = tuple(ours + self._environment)
         self._roots = both_forms(self.root)

@@ -35,7 +35,7 @@ _TOOLS = frozenset(
 )
 
 #: Distributions of pytest itself: there wherever tests run.
-_PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_guest"})
+_PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_runner"})
 
 
 def listen(events, tell):

@@ -23,7 +23,7 @@ def run(spec, channel, runtestloop=None):
     """Run pytest in this process and return its exit status.
 
     Args:
-        spec: the guest's spec.
+        spec: the runner's spec.
         channel: where records go.
         runtestloop: called with the session instead of running its tests.
 
@@ -148,7 +148,7 @@ def arguments(spec):
     given = list(spec.get("args", ()))
     ours = ["-o", "cache_dir=%s/pytest-cache" % spec["private"]]
     if spec.get("workers", 0):
-        ours += ["-p", "_codeflash_guest.pytest_plugin.pytest_session"]
+        ours += ["-p", "_codeflash_runner.pytest_plugin.pytest_session"]
     # What follows a "--" is no option any more.
     end = given.index("--") if "--" in given else len(given)
     return given[:end] + ours + given[end:]
@@ -189,5 +189,5 @@ def pytest_addoption(pluginmanager):
     spec, channel, guard, recording = _PREPARED[0]
     source_loader.restrict_rewriter(guard.allows_bytecode)
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, in_worker=True)
-    pluginmanager.register(plugin, "codeflash-guest")
+    pluginmanager.register(plugin, "codeflash-runner")
     pluginmanager.register(pytest_functions.PytestIntegrity(guard.places, channel), "codeflash-runner")

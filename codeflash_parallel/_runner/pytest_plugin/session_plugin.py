@@ -300,10 +300,10 @@ def _distributes(config):
 def _worker_preparation(spec):
     """Return the code that the controller runs in a new worker, first of all."""
     code = (
-        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import pytest_session\n"
+        "import sys\nsys.path.append(%r)\nfrom _codeflash_runner.pytest_plugin import pytest_session\n"
         "pytest_session.prepare(%r, %r)"
     )
-    return code % (spec["guest"], spec["path"], spec.get("canaries", []))
+    return code % (spec["runner"], spec["path"], spec.get("canaries", []))
 
 
 #: The phases of a test in their order.

@@ -1,4 +1,4 @@
-"""Captured calls on disk: written and read by guest processes only, the evaluator never unpickles.
+"""Captured calls on disk: written and read by runner processes only, the evaluator never unpickles.
 
 The file is a row of entries, each two lengths, a JSON head and a blob. A head with ``"i"`` is a call, one
 with ``"modules"`` tells where modules of the project lie that cannot be imported by name (test files mostly).

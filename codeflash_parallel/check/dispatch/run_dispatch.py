@@ -1,4 +1,4 @@
-"""Run a guest at the chosen fork point, at an earlier one where that fails, or in a new process."""
+"""Start a runner at the chosen fork point, at an earlier one where that fails, or in a new process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from codeflash_parallel.result.runtime_protocols import (
     WarmProcess,
     Workspace,
 )
-from codeflash_parallel.sandbox.runner_command import guest_command, write_spec
+from codeflash_parallel.sandbox.runner_command import start_command, write_spec
 
 
 class WarmServers(Protocol):
@@ -63,7 +63,7 @@ def told(whys: Iterable[FallbackReason]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServedRun:
-    """One run of a guest, and where it began.
+    """One run of a runner, and where it began.
 
     Attributes:
         whys: why it did not begin further on; none at `collected`.
@@ -88,7 +88,7 @@ class RunPlace:
         servers: of the slot, for this selection of tests; `None`: every run gets a new process.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     workspace: Workspace
     limits: ProcessLimits
     servers: WarmServers | None
@@ -106,7 +106,7 @@ async def run_served(
     doubt: Callable[[RunnerSession], str],
     draw: Callable[[], tuple[Canary, ...]] = no_canaries,
 ) -> ServedRun:
-    """Run a guest at the chosen point or at the next one that there is; a new process is always there.
+    """Start a runner at the chosen point or at the next one that there is; a new process is always there.
 
     A forked run that ends in a way that the fork might be to blame for counts for nothing.
 
@@ -130,8 +130,8 @@ async def run_served(
     if served is None:
         started = monotonic_ns()
         armed, arms = arm(place.workspace, spec, draw())
-        command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
-        served = _read(await place.guest.runner.run(command), arms, ForkPoint.NEW_PROCESS, started)
+        command = start_command(place.workspace, armed, place.limits, place.runner.directory)
+        served = _read(await place.runner.launcher.run(command), arms, ForkPoint.NEW_PROCESS, started)
     abandoned_ns = monotonic_ns() - began - served.run_ns - served.reading_ns
     return replace(served, whys=tuple(whys), abandoned_ns=max(0, abandoned_ns))
 
@@ -169,7 +169,7 @@ async def _fork(
     """Run in a fork of one server; return why that does not do, one clause, where it does not."""
     started = monotonic_ns()
     armed, arms = arm(place.workspace, spec, draw())
-    path = write_spec(place.workspace, armed, place.guest.directory)
+    path = write_spec(place.workspace, armed, place.runner.directory)
     try:
         served = _read(await server.run(path, place.limits), arms, point, started)
     except ServerGone as gone:
@@ -185,7 +185,7 @@ def _read(done: ProcessExit, arms: RunSecrets, point: ForkPoint, started_ns: int
 
 
 def template_spec(
-    guest: RunnerConfig,
+    runner: RunnerConfig,
     workspace: Workspace,
     baseline: Baseline,
     mode: str,
@@ -195,7 +195,7 @@ def template_spec(
     """Return the spec of a server's first process.
 
     Args:
-        guest: of the run.
+        runner: of the run.
         workspace: the slot's; it holds the unchanged snapshot.
         baseline: what is known; its third-party modules are imported ahead.
         mode: ``tests`` or ``replay``.
@@ -203,9 +203,9 @@ def template_spec(
         only: the selection that its forks run, as in `SelectedRun`; `None`: the selected tests.
     """
     if mode == "tests":
-        spec = selected_run_spec(guest, workspace, baseline, SelectedRun(only=only))
+        spec = selected_run_spec(runner, workspace, baseline, SelectedRun(only=only))
     else:
-        spec = replay_spec(guest, baseline.inputs, (), ())
-    gate = sorted({target.path for target in guest.targets})
+        spec = replay_spec(runner, baseline.inputs, (), ())
+    gate = sorted({target.path for target in runner.targets})
     preimport = list(baseline.third_party)
     return {**spec, "serve": {"until": until.value, "gate": gate, "preimport": preimport}}

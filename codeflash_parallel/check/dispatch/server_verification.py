@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from random import SystemRandom
 from typing import Any, NamedTuple
@@ -22,14 +22,12 @@ from codeflash_parallel.check.integrity.process_faults import leak, machinery_fa
 from codeflash_parallel.check.session.runner_session import (
     RunnerSession,
     SelectedRun,
-    StopRule,
     Tracebacks,
     WrapMode,
     read_session,
     replay_spec,
     selected_run_spec,
 )
-from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ServerGone, WarmProcess, Workspace
 from codeflash_parallel.sandbox.runner_command import write_spec
@@ -62,12 +60,12 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmP
     observed = baseline.observed if plan.watches else {}
     canaries: tuple[Canary, ...] = ()
     if mode == "replay":
-        spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
+        spec = replay_spec(plan.runner, baseline.inputs, (), tuple(baseline.calls))
     else:
         canaries = draw(SystemRandom(), baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
     spec, arms = arm(workspace, spec, canaries)
-    path = write_spec(workspace, spec, plan.guest.directory)
+    path = write_spec(workspace, spec, plan.runner.directory)
     try:
         session = read_session(await server.run(path, plan.limits), arms)
     except ServerGone as gone:
@@ -82,33 +80,10 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmP
     )
 
 
-async def sees_failure(
-    plan: CheckPlan, workspace: Workspace, server: WarmProcess, edits: Sequence[Edit]
-) -> bool:
-    """Run the tests on staged edits in a fork and say whether one of them fails, and fails of these edits.
-
-    Args:
-        plan: of the run.
-        workspace: the server's; the edits are staged there.
-        server: it stands before the import of the files that are edited, and tells the truth.
-        edits: make the targets raise.
-    """
-    run = SelectedRun(stop=StopRule.FIRST_FAILURE, tracebacks=Tracebacks.NATIVE)
-    spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
-    spec, arms = arm(workspace, spec, ())
-    path = write_spec(workspace, spec, plan.guest.directory)
-    try:
-        report = read_session(await server.run(path, plan.limits), arms).report
-    except ServerGone:
-        return False
-    proven = all(report.sources.get(e.path) == frozenset({digest_of(e.new or b"")}) for e in edits)
-    return proven and any(test.outcome in {"failed", "error"} for test in report.tests.values())
-
-
 def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: WrapMode) -> dict[str, Any]:
     """Return the spec of a screening that ends with the last test."""
     run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE)
-    return selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    return selected_run_spec(plan.runner, workspace, plan.baseline, run)
 
 
 def _fault(baseline: Baseline, session: RunnerSession) -> str:

@@ -11,15 +11,15 @@ from codeflash_parallel.check.dispatch.run_dispatch import ServedRun, told
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.runtime_protocols import ProcessExit
 
-#: What the guest's own clocks say before its tests run, by step; the first ones are spent first.
+#: What the runner's own clocks say before its tests run, by step; the first ones are spent first.
 _BEFORE = {"import": ("import_pytest", "config"), "collect": ("collect",)}
 
 
 def steps_of_tests(report: RunnerReport, run_ns: int) -> Counter[str]:
     """Split the wall time of a test run.
 
-    The guest's words cannot add up to more than the launcher's clock has seen: tests that ran beside each
-    other count as long as they took together. What happened before the guest's first clock and after its
+    The runner's words cannot add up to more than the launcher's clock has seen: tests that ran beside each
+    other count as long as they took together. What happened before the runner's first clock and after its
     last is `start`; of a run that did not come to its end, what is left belongs to where it was.
     """
     steps = {name: _sum(report, names) for name, names in _BEFORE.items()}
@@ -104,12 +104,12 @@ class StepTimes:
 
     @property
     def gate_ns(self) -> int:
-        """Return what canaries and seals took, in guests and here."""
+        """Return what canaries and seals took, in runners and here."""
         return sum(run.session.gate_ns for run in self._runs)
 
     @property
     def isolation_ns(self) -> int:
-        """Return what guests took to enter their isolation level."""
+        """Return what runners took to enter their isolation level."""
         return sum(run.session.isolation_ns for run in self._runs)
 
     @property

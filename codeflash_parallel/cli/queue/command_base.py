@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.settings import SETTINGS
-from codeflash_parallel.config.settings_reader import must_be_there, read_settings
+from codeflash_parallel.config.settings_reader import must_be_there, read_settings, why_not_name
 from codeflash_parallel.config.settings_table import span_s
-from codeflash_parallel.config.user_context import why_not_name
 from codeflash_parallel.queue.jobs import Receipt
 from codeflash_parallel.queue.queue_settings import read_queue_settings
-from codeflash_parallel.report.queue.phrases import job_words
-from codeflash_parallel.report.queue.queue_document import JobView, Newness, queue_document, refusal_document
+from codeflash_parallel.report.queue.queue_document import (
+    JobView,
+    Newness,
+    job_words,
+    queue_document,
+    refusal_document,
+)
 from codeflash_parallel.result.errors import CodeflashParallelError, UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +102,7 @@ def open_queue(args: argparse.Namespace) -> Iterator[EvalQueueClient]:
     Raises:
         UsageError, EnvironmentFault: what the queue says.
     """
-    from codeflash_parallel.config.user_context import queue_folder
+    from codeflash_parallel.config.settings_reader import queue_folder
     from codeflash_parallel.queue.sync_client import EvalQueueClient
 
     project = Path(args.project)

@@ -25,10 +25,14 @@ from codeflash_parallel.cli.queue.command_base import (
     write_jobs,
 )
 from codeflash_parallel.config.settings import SETTINGS
-from codeflash_parallel.config.user_context import submitter_of
+from codeflash_parallel.config.settings_reader import submitter_of
 from codeflash_parallel.queue.jobs import FINAL, JobState, JobStatus, QueuePlace, WaitReason
-from codeflash_parallel.report.queue.phrases import health_rows
-from codeflash_parallel.report.queue.queue_document import JobView, health_document, queue_document
+from codeflash_parallel.report.queue.queue_document import (
+    JobView,
+    health_document,
+    health_rows,
+    queue_document,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,7 +10,6 @@ import select
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -248,27 +247,19 @@ class PipeReader:
         self._poll.close()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessMarkers:
-    """By what a job's processes are known, wherever they hide.
+class ChildConnection:
+    """The pipes and the fate of one child. Not for use outside this package.
 
-    Attributes:
-        marker: value of an environment variable.
-        tag: a resource limit; 0: none.
+    Args:
+        marker, tag: by what its processes are known, wherever they hide: the value of an environment
+            variable, and a resource limit (0: none).
     """
 
-    marker: str
-    tag: int
-
-
-class ChildConnection:
-    """The pipes and the fate of one child. Not for use outside this package."""
-
     def __init__(
-        self, number: int, marks: ProcessMarkers, limits: ProcessLimits, watch: Watch | None = None
+        self, number: int, marker: str, tag: int, limits: ProcessLimits, watch: Watch | None = None
     ) -> None:
         self.number = number
-        self.marks = marks
+        self.marker, self.tag = marker, tag
         self.limits = limits
         self.pid = 0
         self.started = anyio.Event()

@@ -27,7 +27,6 @@ from codeflash_parallel.process.launcher.child_connection import (
     ChildConnection,
     ControlChannel,
     ForkGate,
-    ProcessMarkers,
     ProtocolError,
     no_pipes,
 )
@@ -210,7 +209,7 @@ class Launcher:
         """Start a bare interpreter from which children can be forked.
 
         Args:
-            command: made by `guest_command` with `Control.LINES`, of a spec with the mode `forkserver`.
+            command: made by `start_command` with `Control.LINES`, of a spec with the mode `forkserver`.
             deadline_s: how long it may take to come up.
 
         Raises:
@@ -249,8 +248,8 @@ class Launcher:
             raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
         number = next(self._numbers)
         tag = tag_of(self._top_tag, number, generation)
-        marks = ProcessMarkers(marker=marker_of(self._process.prefix, number), tag=tag)
-        self._connections[number] = connection = ChildConnection(number, marks, limits, watch)
+        marker = marker_of(self._process.prefix, number)
+        self._connections[number] = connection = ChildConnection(number, marker, tag, limits, watch)
         return connection
 
     async def follow(self, connection: ChildConnection, begin: Begin) -> ProcessExit:
@@ -303,8 +302,7 @@ class Launcher:
             ChannelClosed, TimeoutError: the template is gone, or stuck.
             ProtocolError: it has not forked.
         """
-        marks = connection.marks
-        order = {"op": "fork", "marker": marks.marker, "tag": marks.tag, **order}
+        order = {"op": "fork", "marker": connection.marker, "tag": connection.tag, **order}
         ends = list(connection.descriptors().values())
         ends.insert(_GATE_AT, gate.entrance)
         with anyio.fail_after(_FORK_S):
@@ -438,7 +436,7 @@ class LauncherForkServer:
         """Fork a child with a control channel.
 
         Args:
-            command: made by `guest_command` with `Control.LINES`; its interpreter must be the server's.
+            command: made by `start_command` with `Control.LINES`; its interpreter must be the server's.
 
         Raises:
             ServerGone: the server has died or does not answer.
@@ -474,12 +472,12 @@ def _pipes(command: ChildCommand) -> list[str]:
 
 
 def _order(op: str, connection: ChildConnection) -> Message:
-    marks, limits = connection.marks, connection.limits
+    limits = connection.limits
     return {
         "op": op,
         "job": connection.number,
-        "marker": marks.marker,
-        "tag": marks.tag,
+        "marker": connection.marker,
+        "tag": connection.tag,
         "cpu_s": limits.cpu_s,
         "wall_s": limits.wall_s,
         "memory_bytes": limits.memory_bytes,

@@ -12,11 +12,11 @@ from typing import Any, TypeVar, assert_never
 import anyio
 
 from codeflash_parallel.queue.daemon.worker_pool import Ending, Worker, WorkerDeath, WorkerPool
-from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import Instant, Job, error_document, now
+from codeflash_parallel.queue.queue_errors import LeaseLost
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
-from codeflash_parallel.queue.worker.job_executor import Assignment, error_result
+from codeflash_parallel.queue.worker import Assignment, error_result
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 #: Seconds between attempts to write an end to a store that cannot be written, as on a full disk.

@@ -25,13 +25,13 @@ from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.process.process_table import ProcessEntry
 from codeflash_parallel.process.supervisor.spawner import adopt_no_more_orphans, adopt_orphans
-from codeflash_parallel.queue.worker.job_executor import Assignment
+from codeflash_parallel.queue.worker import Assignment
 from codeflash_parallel.result.errors import EnvironmentFault
 
 #: Starts a worker by code: its interpreter need not know where we are installed.
 _START = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
-    "from codeflash_parallel.queue.worker.worker_process import main; main(sys.argv[1:])"
+    "from codeflash_parallel.queue.worker import main; main(sys.argv[1:])"
 )
 #: Bytes of a worker's last output that are kept when it dies.
 _LAST_BYTES = 4096

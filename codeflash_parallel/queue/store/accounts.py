@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from codeflash_parallel.queue.errors import BudgetSpent
-from codeflash_parallel.queue.jobs import Budget
-from codeflash_parallel.queue.policy import FIRST_GUESS_US, CostAccount, ticks
+from codeflash_parallel.queue.jobs import (
+    Budget,
+    JobKind,
+    JobState,
+    Priority,
+    QueuePlace,
+    Strategy,
+    WaitReason,
+)
+from codeflash_parallel.queue.policy import (
+    FIRST_GUESS_US,
+    ConcurrencyLimits,
+    CostAccount,
+    Lane,
+    PolicyInputs,
+    held_back,
+    position,
+    reason,
+    ticks,
+    wait_s,
+)
+from codeflash_parallel.queue.queue_errors import BudgetSpent
+from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.database import Database
 
 #: Means that forget what is much older than twenty measurements.
@@ -49,21 +69,53 @@ WHERE share = ? AND submitter = ?
 """
 
 
+#: Lanes with their first job: SQLite takes the bare columns from the row of the minimum.
+_LANES = """
+SELECT share, submitter, kind, priority, COUNT(*), MIN(turn), urgency_ms, suspect
+FROM jobs WHERE state = 'queued' AND ready = 1 GROUP BY share, submitter, kind, priority
+"""
+_RUNNING = """
+SELECT submitter, kind, COUNT(*), MAX(suspect) FROM jobs WHERE state = 'running' GROUP BY submitter, kind
+"""
+_STARTS = "SELECT submitter, COUNT(*) FROM starts WHERE started_ms > ? GROUP BY submitter"
+
+#: Jobs that the strategy puts before one, by submitter and kind.
+_BEFORE = """
+SELECT submitter, kind, COUNT(*) FROM jobs WHERE state = 'queued' AND ready = 1 AND {}
+GROUP BY submitter, kind
+"""
+_BEFORE_BY = {
+    Strategy.FAIR: "share = :share AND submitter = :submitter AND (urgency_ms, turn) < (:urgency_ms, :turn)",
+    Strategy.FIFO: "turn < :turn",
+    Strategy.PRIORITY: "(urgency_ms, turn) < (:urgency_ms, :turn)",
+}
+_NO_PLACE = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=0.0)
+
+
 def share_of(run: str, submitter: str) -> str:
     """Return the name of the share of a run, or of a submitter without a run."""
     return f"run {run}" if run else f"alone {submitter}"
 
 
 class Accounts:
-    """Charges shares and submitters; each call is part of the caller's transaction.
+    """Charges shares and submitters, and reads what the policy decides by.
+
+    Each call is part of the caller's transaction.
 
     Args:
-        weights: of runs and submitters, by name; the default is 1.
+        slots: jobs that may run at once.
     """
 
-    def __init__(self, database: Database, weights: Mapping[str, float]) -> None:
+    def __init__(self, database: Database, settings: QueueSettings, slots: int) -> None:
         self._database = database
-        self._weights = weights
+        self._weights = settings.weights
+        self._strategy, self._rate = settings.strategy, settings.start_rate
+        self._limits = ConcurrencyLimits(
+            slots=slots,
+            submitter=settings.per_submitter_running,
+            kinds=settings.kind_limits,
+            starts=self._rate.starts if self._rate else 0,
+        )
 
     def _ticks(self, cost_us: int, share: str, submitter: str) -> tuple[int, int]:
         """Return the virtual time that a cost takes of a share and of a submitter."""
@@ -181,3 +233,66 @@ class Accounts:
         ):
             if limit and spent >= limit:
                 raise BudgetSpent(run=share.partition(" ")[2], figure=figure, spent=spent, limit=limit)
+
+    # --- decisions ---------------------------------------------------------------------------------------
+
+    def read(self, now_ms: int, share: str = "") -> PolicyInputs:
+        """Return everything that a decision depends on.
+
+        Args:
+            share: whose accounts are read even if it has no job that may start.
+        """
+        lanes = tuple([_lane(row) for row in self._database.rows(_LANES)])
+        running = self._database.rows(_RUNNING)
+        shares, submitters = self.of({share, *(lane.share for lane in lanes)} - {""})
+        starts = self._database.rows(_STARTS, (now_ms - self._rate.window_ms,)) if self._rate else []
+        return PolicyInputs(
+            lanes=lanes,
+            shares=shares,
+            submitters=submitters,
+            running={(submitter, kind): count for submitter, kind, count, _ in running},
+            limits=self._limits,
+            strategy=self._strategy,
+            is_paused=bool(self._database.number("SELECT paused FROM queue")),
+            runs_suspect=any(suspect for *_, suspect in running),
+            starts={submitter: count for submitter, count in starts},  # noqa: C416 - rows of SQLite's
+        )
+
+    def first(self, lane: Lane) -> sqlite3.Row:
+        """Return the row of a lane's first job."""
+        row = self._database.row(
+            "SELECT * FROM jobs WHERE state = 'queued' AND ready = 1 AND share = ? AND submitter = ? "
+            "AND kind = ? AND priority = ? AND turn = ?",
+            (lane.share, lane.submitter, lane.kind, lane.priority, lane.turn),
+        )
+        assert row is not None
+        return row
+
+    def place(self, row: sqlite3.Row, now_ms: int, *, token_busy: bool = False) -> QueuePlace:
+        """Return the place of a job; position 0 if it is not queued."""
+        if row["state"] != JobState.QUEUED:
+            return _NO_PLACE
+        inputs = self.read(now_ms, row["share"])
+        at = position(inputs, row["share"], row["submitter"], self._before(inputs, row))
+        mean_us = self._database.number("SELECT wall_us FROM queue")
+        estimate_s = wait_s(at, inputs, mean_us / 1e6)
+        if row["ready"]:
+            kind, is_suspect = JobKind(row["kind"]), bool(row["suspect"])
+            why = reason(inputs, row["submitter"], kind, at, suspect=is_suspect, token_busy=token_busy)
+        else:
+            why = WaitReason.BACKOFF if row["fence"] else WaitReason.LATER
+            estimate_s = max(estimate_s, (row["due_ms"] - now_ms) / 1000) if estimate_s >= 0 else estimate_s
+        return QueuePlace(position=at, reason=why, wait_s=estimate_s)
+
+    def _before(self, inputs: PolicyInputs, row: sqlite3.Row) -> int:
+        """Count the jobs before one (with `fair` its submitter's) that no limit holds back."""
+        names = ("share", "submitter", "urgency_ms", "turn")
+        sql = _BEFORE.format(_BEFORE_BY[inputs.strategy])
+        found = self._database.rows(sql, {name: row[name] for name in names})
+        own = (row["submitter"], row["kind"])
+        return sum(n for who, kind, n in found if (who, kind) == own or not held_back(who, kind, inputs))
+
+
+def _lane(row: sqlite3.Row) -> Lane:
+    share, submitter, kind, priority, ready, turn, urgency_ms, suspect = row
+    return Lane(share, submitter, JobKind(kind), Priority(priority), ready, turn, urgency_ms, bool(suspect))

@@ -12,8 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.file_lock import wait_for_lock
-from codeflash_parallel.queue.errors import (
+from codeflash_parallel.process.files import wait_for_lock
+from codeflash_parallel.queue.jobs import Instant
+from codeflash_parallel.queue.queue_errors import (
     NetworkFileSystem,
     NoQueue,
     OtherQueueVersion,
@@ -22,7 +23,6 @@ from codeflash_parallel.queue.errors import (
     QueueDiskFull,
     queue_unfit,
 )
-from codeflash_parallel.queue.jobs import Instant
 from codeflash_parallel.result.errors import CodeflashParallelError
 
 NAME = "queue.sqlite3"

@@ -6,9 +6,9 @@ import hashlib
 import sqlite3
 from typing import Any
 
-from codeflash_parallel.queue.errors import QueueFull, RateLimited, SubmitterLimit, UnknownKind
 from codeflash_parallel.queue.jobs import Instant, JobKind, JobRequest, JobState, Overflow, Priority
 from codeflash_parallel.queue.policy import CostAccount, urgency_of
+from codeflash_parallel.queue.queue_errors import QueueFull, RateLimited, SubmitterLimit, UnknownKind
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.accounts import Accounts, share_of
 from codeflash_parallel.queue.store.database import Database

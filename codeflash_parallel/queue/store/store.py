@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.jobs import (
     Fence,
     Instant,
@@ -28,11 +27,11 @@ from codeflash_parallel.queue.jobs import (
     Receipt,
 )
 from codeflash_parallel.queue.policy import cost_us, pick
+from codeflash_parallel.queue.queue_errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.accounts import Accounts
 from codeflash_parallel.queue.store.database import Database, DatabaseFileCheck, open_database
 from codeflash_parallel.queue.store.job_lifecycle import DAEMON_DIED, JobLifecycle
-from codeflash_parallel.queue.store.policy_inputs import PolicyInputReader
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
@@ -63,9 +62,8 @@ class Store:
         #: Jobs that may run at once.
         self.slots = settings.max_concurrent or _auto_slots()
         self._database = database
-        self._accounts = Accounts(database, settings.weights)
+        self._accounts = Accounts(database, settings, self.slots)
         self._lifecycle = JobLifecycle(database, self._accounts, settings)
-        self._inputs = PolicyInputReader(database, self._accounts, settings, self.slots)
 
     @classmethod
     @contextmanager
@@ -116,7 +114,7 @@ class Store:
         # Other processes may write again while the place is computed.
         with self._database.reading():
             row = self._find(job_id)
-            place = self._inputs.place(row, now_ms)
+            place = self._accounts.place(row, now_ms)
             return Receipt(job=_job_of(row), place=place, is_new=known is None)
 
     def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind], ending: int = 0) -> Job | None:
@@ -127,13 +125,13 @@ class Store:
         """
         with self._database.changing(now) as now_ms:
             self._lifecycle.sweep(now_ms)
-            inputs = self._inputs.read(now_ms)
+            inputs = self._accounts.read(now_ms)
             picked = pick(inputs, kinds, ending)
             if picked is None:
                 return None
             chosen = (picked.lane.share, picked.lane.submitter)
             self._accounts.catch_up(picked.passed_shares, picked.passed_submitters, chosen)
-            row = self._inputs.first(picked.lane)
+            row = self._accounts.first(picked.lane)
             self._lifecycle.start(row, worker, now_ms, inputs.submitters[chosen])
             return _job_of(self._find(row["job_id"]))
 
@@ -249,7 +247,7 @@ class Store:
                     "NOT_DEAD", f"Job {job_id} is {row['state']}, not dead.", "Only dead jobs are retried."
                 )
             self._lifecycle.readmit(row, now_ms)
-            return self._inputs.place(self._find(job_id), now_ms)
+            return self._accounts.place(self._find(job_id), now_ms)
 
     def pause(self, now: Instant) -> None:
         """Start no jobs until `unpause`; running ones continue."""
@@ -300,7 +298,7 @@ class Store:
         """Return the place of a job; position 0 if it is not queued."""
         with self._database.reading_unless(self._lifecycle.is_due, now) as now_ms:
             self._lifecycle.sweep(now_ms)
-            return self._inputs.place(self._find(job_id), now_ms, token_busy=token_busy)
+            return self._accounts.place(self._find(job_id), now_ms, token_busy=token_busy)
 
     def sweep(self, now: Instant) -> int:
         """Apply to waiting jobs what is due by time; return the number of sweeps that found something due."""

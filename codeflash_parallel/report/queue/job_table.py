@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codeflash_parallel.queue.jobs import JobState, Priority
-from codeflash_parallel.report.queue.phrases import JOB_COLUMNS, job_row
-from codeflash_parallel.report.queue.queue_document import JobView
+from codeflash_parallel.report.queue.queue_document import JOB_COLUMNS, JobView, job_row
 from codeflash_parallel.result.safe_text import one_line, printable
 
 STYLES = {

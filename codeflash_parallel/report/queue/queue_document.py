@@ -1,20 +1,139 @@
-"""The JSON document of the `queue` commands, and its schema."""
+"""The queue in words (times, places, jobs, health), and the JSON document of the `queue` commands. Light."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codeflash_parallel.queue.jobs import Job, QueuePlace, outcome_of
-from codeflash_parallel.report.queue.phrases import document_of
+from codeflash_parallel.queue.jobs import FINAL, Job, JobState, QueuePlace, WaitReason, outcome_of
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError
-from codeflash_parallel.result.safe_text import encodable
+from codeflash_parallel.result.safe_text import encodable, one_line
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.daemon_protocol import DaemonInfo
-    from codeflash_parallel.queue.metrics import QueueHealth
+    from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
+
+
+#: Characters of what there is to say of a job that a row shows.
+_FAULT = 60
+
+#: A wait that is not worth telling.
+_SHORT_S = 0.5
+
+_MINUTE_S, _HOUR_S = 60, 3600
+#: From so many of the smaller unit on the larger one is used.
+_SEVERAL = 2
+
+
+def seconds_words(seconds: float) -> str:
+    """Return a span as people say it: `0.4 s`, `40 s`, `3 min`, `2.5 h`."""
+    if seconds >= _SEVERAL * _HOUR_S:
+        return f"{seconds / _HOUR_S:.1f} h"
+    if seconds >= _SEVERAL * _MINUTE_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+
+
+def place_words(place: QueuePlace) -> str:
+    """Return where a queued job stands, why, and about how long still, where anything has been measured."""
+    is_known = place.wait_s >= _SHORT_S and place.reason != WaitReason.PAUSED
+    wait = f", about {seconds_words(place.wait_s)} to wait" if is_known else ""
+    return f"position {place.position}: {place.reason.value}{wait}"
+
+
+def document_of(job: Job) -> Mapping[str, Any]:
+    """Return the document of a job's run; empty if it has none."""
+    document = json.loads(job.result).get("document") if job.result else None
+    return document or {}
+
+
+def job_words(job: Job, place: QueuePlace) -> str:
+    """Return one line about a job: its id, its state, and what there is to say of it."""
+    return one_line(f"job {job.job_id}: {_about(job, place)}")
+
+
+def _about(job: Job, place: QueuePlace) -> str:
+    match job.state:
+        case JobState.QUEUED:
+            return f"queued, {place_words(place)}"
+        case JobState.RUNNING:
+            return f"running, {job.progress}" if job.progress else "running"
+        case JobState.DONE:
+            return f"done: {_end_of(job)}"
+        case _:
+            return f"{job.state.value}: {job.fault}" if job.fault else job.state.value
+
+
+def _end_of(job: Job) -> str:
+    """Return what came of a job: its run's own sentence where there is one."""
+    summary = document_of(job).get("summary", "")
+    outcome = outcome_of(job)
+    return summary or (
+        outcome if outcome.isupper() else outcome.replace("_", " ")
+    )  # codes stay what they are
+
+
+JOB_COLUMNS = ("job", "state", "kind", "submitter", "run", "priority", "age", "")
+
+
+def job_row(job: Job, place: QueuePlace, age_s: float) -> tuple[str, ...]:
+    """Return a job's row of the table for people; the columns are `JOB_COLUMNS`."""
+    about = _about(job, place).partition(", " if job.state not in FINAL else ": ")[2]
+    columns = (job.job_id, job.state.value, job.kind.value, job.submitter, job.run, job.priority.value)
+    return (*columns, seconds_words(age_s), one_line(_with_attempts(job, about), limit=_FAULT))
+
+
+def _with_attempts(job: Job, about: str) -> str:
+    """Add how often an open job has failed already."""
+    failed = job.crashes + job.machinery_faults
+    if job.state in FINAL or not failed:
+        return about
+    return "; ".join(filter(None, (about, f"attempt {failed + 1}")))
+
+
+def health_rows(health: QueueHealth, daemon: DaemonInfo | None) -> list[tuple[str, str]]:
+    """Return names and figures for people."""
+    return [*_about_daemon(health, daemon), *_about_jobs(health)]
+
+
+def _about_daemon(health: QueueHealth, daemon: DaemonInfo | None) -> Iterator[tuple[str, str]]:
+    if daemon is None:
+        yield "daemon", "none is running: `codeflash-parallel serve` starts one; jobs are kept"
+    else:
+        draining = ", ends when those that run have ended" if daemon.draining else ""
+        yield "daemon", f"process {daemon.pid}, up for {seconds_words(daemon.up_s)}{draining}"
+        yield "slots", f"{daemon.slots_busy} of {daemon.slots} busy"
+        yield "benchmark token", daemon.token_holder or "free"
+        if daemon.last_fault:
+            yield "last fault of the daemon", daemon.last_fault
+    if health.paused:
+        yield "paused", "no job starts: `codeflash-parallel queue unpause` undoes it"
+
+
+def _about_jobs(health: QueueHealth) -> Iterator[tuple[str, str]]:
+    oldest = f", the oldest for {seconds_words(health.oldest_s)}" if health.depth else ""
+    yield "waiting", f"{health.depth}{oldest}"
+    yield "running", str(health.running)
+    yield "waits", _spread_words(health.waits)
+    yield "service times", _spread_words(health.services)
+    for name, age_s in health.lease_ages_s.items():
+        yield f"lease of {name}", f"renewed {seconds_words(age_s)} ago"
+    if health.results:
+        yield "finished", ", ".join(f"{count} {name}" for name, count in health.results.items())
+    yield "attempts", str(health.attempts)
+    if health.last_error:
+        yield "last error", health.last_error
+
+
+def _spread_words(spread: DurationSummary) -> str:
+    if not spread.count:
+        return "none yet"
+    half, most = seconds_words(spread.p50_s), seconds_words(spread.p95_s)
+    return f"half within {half}, 95 % within {most}, of {spread.count}"
+
 
 Document = dict[str, Any]
 
@@ -142,13 +261,3 @@ def _plain(values: Any) -> Any:
             return [_plain(value) for value in values]
         case _:
             return values
-
-
-def queue_schema() -> Document:
-    """Return the JSON Schema (2020-12) of the document."""
-    import json
-    from importlib.resources import files
-
-    text = files("codeflash_parallel.report").joinpath("queue.schema.json").read_text(encoding="utf-8")
-    schema: Document = json.loads(text)
-    return schema

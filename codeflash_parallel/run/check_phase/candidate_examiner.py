@@ -259,8 +259,8 @@ class CandidateExaminer:
     async def _keep(self, attempt: _Attempt, slot: Slot, outcome: CheckOutcome) -> None:
         """Put the slot aside, with a spec that runs again what went wrong there."""
         entry, workspace = attempt.entry, attempt.examination.workspace(slot)
-        guest, baseline = attempt.examination.ground(entry, outcome)
-        command = reproduction(guest, baseline, workspace, outcome)
+        runner, baseline = attempt.examination.ground(entry, outcome)
+        command = reproduction(runner, baseline, workspace, outcome)
         await slot.keep()
         await self._context.fleet.dismiss(slot.number)
         entry.kept_slot = str(workspace.root)

@@ -22,7 +22,7 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import confirm, rest
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.session.runner_session import RunnerConfig, hashed
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.result.candidate_model import (
     Candidate,
@@ -395,7 +395,7 @@ class RaceAdmission:
 
     def ground(self) -> tuple[RunnerConfig, Baseline]:
         """Return what candidates are compared with."""
-        return self._plan.guest, self._plan.baseline
+        return self._plan.runner, self._plan.baseline
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,11 @@ from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     hashed,
     replay_spec,
-    run_guest,
+    run_session,
     shrink_spec,
 )
+from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.config.settings import ComparisonMode, InputDepth
-from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 from codeflash_parallel.result.result_model import FirstDifference
@@ -106,8 +106,8 @@ class FreshInputs(Examination):
         """Return the constants of all candidates, taken in turns, and those of the targets."""
         found = [self.context.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
         theirs = (c for c in chain.from_iterable(zip_longest(*found)) if c is not None)
-        guest, sources = self.context.guest, self.context.plan.sources
-        names = {path: [t.qualname for t in guest.targets if t.path == path] for path in sources}
+        runner, sources = self.context.runner, self.context.plan.sources
+        names = {path: [t.qualname for t in runner.targets if t.path == path] for path in sources}
         own = (c for path, text in sources.items() for c in constants_of(text, names[path]))
         return tuple(dict.fromkeys((*theirs, *own)))
 
@@ -122,7 +122,7 @@ class FreshInputs(Examination):
         context, whole = self.context, self.context.baseline
         aside = () if set(whole.anchors) <= set(whole.sheltered) else whole.aside
         making = BaselineReplayer(
-            guest=context.guest,
+            runner=context.runner,
             workspace=slot.workspace,
             inputs=folder / "inputs",
             derived=folder / "derived",
@@ -173,7 +173,7 @@ class FreshInputs(Examination):
 
     def ground(self, _entry: CandidateEntry, _outcome: CheckOutcome, /) -> tuple[RunnerConfig, Baseline]:
         """Return what candidates are compared with."""
-        return self.context.guest, self.known or self.context.baseline
+        return self.context.runner, self.known or self.context.baseline
 
 
 def _put_inputs(folder: Path, inputs: Path) -> None:
@@ -305,12 +305,12 @@ class CounterexampleShrinker:
         """Return what the baseline gives for simpler inputs, the smallest first."""
         context, baseline = self._context, self._baseline
         base = (example.source, example.index)
-        spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, self._tries)
+        spec = shrink_spec(context.runner, baseline.inputs, base, str(out), first, self._tries)
         async with context.pool.baselines_turn:
             slot = context.pool.baseline
             workspace = hashed(slot.workspace, HASH_SEEDS[1])
             async with without(slot, baseline.aside):
-                session = await run_guest(context.guest, workspace, spec, _TRYING)
+                session = await run_session(context.runner, workspace, spec, _TRYING)
             await slot.discard()
         return {call.index: call for call in session.report.calls if not call.unencodable}
 
@@ -321,9 +321,9 @@ class CounterexampleShrinker:
         if not numbers:
             return RunnerReport()
         prove = tuple(edit.path for edit in candidate.edits)
-        spec = replay_spec(context.guest, baseline.inputs, prove, baseline.anchors, texts, (out, numbers))
+        spec = replay_spec(context.runner, baseline.inputs, prove, baseline.anchors, texts, (out, numbers))
         async with without(slot, baseline.aside):
-            session = await run_guest(context.guest, slot.workspace, spec, context.plan.limits)
+            session = await run_session(context.runner, slot.workspace, spec, context.plan.limits)
         return session.report
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from codeflash_parallel.process.atomic_file import write_once
+from codeflash_parallel.process.files import write_once
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.errors import UsageError
 

@@ -1,5 +1,5 @@
 """Run git and read the user's repository; nothing else in the package runs git.
 
-Offers: git_client.Git, repository.find_repository, work_tree_files.list_work_tree, patch.
+Offers: git_client.Git, git_client.find_repository, work_tree_files.list_work_tree, patch.
 Imports: result.
 """

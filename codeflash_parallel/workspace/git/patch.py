@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from codeflash_parallel.workspace.git.git_client import GitFailed, blob_id, user_git
-from codeflash_parallel.workspace.git.repository import Repository
+from codeflash_parallel.workspace.git.git_client import GitFailed, Repository, blob_id, user_git
 
 #: One of the two is in whatever git takes for a patch.
 _PATCH = re.compile(rb"^(diff --git |@@ -)", re.MULTILINE)

@@ -13,8 +13,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from codeflash_parallel.workspace.git.git_client import GITLINK, Git, GitFailed, split_names, user_git
-from codeflash_parallel.workspace.git.repository import Repository
+from codeflash_parallel.workspace.git.git_client import (
+    GITLINK,
+    Git,
+    GitFailed,
+    Repository,
+    split_names,
+    user_git,
+)
 
 #: Folders that are rebuilt or installed, never part of a project's sources.
 SKIPPED_FOLDERS = frozenset(

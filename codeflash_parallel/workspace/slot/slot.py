@@ -19,20 +19,26 @@ from codeflash_parallel.result.candidate_model import Edit
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.workspace.cache_layout import cache_faults, remove_tree
-from codeflash_parallel.workspace.file_status import Seen, look, names_in, parents
-from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, SlotCost, SlotFiles, SlotKind
-from codeflash_parallel.workspace.slot.staging import (
+from codeflash_parallel.workspace.slot.slot_files import (
     JOURNAL,
+    SNAPSHOT_MTIME_NS,
+    SlotCost,
+    SlotFiles,
+    SlotKind,
     StageConflict,
     Stager,
     is_bytecode,
     note_undone,
     staged_in,
 )
-from codeflash_parallel.workspace.slot.tree_guard import (
+from codeflash_parallel.workspace.tree_guard import (
     NotRestored,
     OriginalFile,
+    Seen,
     TreeGuard,
+    look,
+    names_in,
+    parents,
     wait_past,
     write_file,
 )

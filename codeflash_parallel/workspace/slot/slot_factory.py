@@ -26,9 +26,9 @@ from codeflash_parallel.workspace.slot.slot_files import (
     clones_work,
     cost_of,
 )
-from codeflash_parallel.workspace.slot.tree_guard import NotRestored, OriginalFile, TreeGuard, write_file
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+from codeflash_parallel.workspace.tree_guard import NotRestored, OriginalFile, TreeGuard, write_file
 
 EnvironmentFor = Callable[[Path, int], Mapping[str, str]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ import anyio.to_thread
 from codeflash_parallel.candidates.function_replacement import SpliceError, splice
 from codeflash_parallel.candidates.functions import Target, functions_of
 from codeflash_parallel.candidates.path_policy import collisions, refuse_form, refuse_new, refuse_path
-from codeflash_parallel.candidates.source_text import SourceText, compiles, syntax_fault
+from codeflash_parallel.candidates.source_text import SourceText, syntax_fault
 from codeflash_parallel.result.candidate_model import (
     Candidate,
     Content,
@@ -47,8 +48,7 @@ from codeflash_parallel.workspace.git.patch import (
     file_diff,
 )
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
-from codeflash_parallel.workspace.snapshot.snapshot_request import resolve
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, resolve
 
 _PLAIN = "100644"
 _EXECUTABLE = "100755"
@@ -442,7 +442,7 @@ async def _must_parse(mirror: Mirror, snapshot: Snapshot, draft: DraftTree, inte
             continue
         old = mirror.read(snapshot, path)
         fault = syntax_fault(new, old or b"")
-        if fault and interpreter is not None and await anyio.to_thread.run_sync(compiles, interpreter, new):
+        if fault and interpreter is not None and await anyio.to_thread.run_sync(_compiles, interpreter, new):
             continue
         if fault and not _was_broken(old):
             raise _Refused(Code.DOES_NOT_PARSE, f"{path} does not parse: {fault}.")
@@ -450,3 +450,24 @@ async def _must_parse(mirror: Mirror, snapshot: Snapshot, draft: DraftTree, inte
 
 def _was_broken(old: bytes | None) -> bool:
     return old is not None and bool(syntax_fault(old))
+
+
+#: Compiling one file takes milliseconds; an interpreter that needs longer says nothing about the text.
+_COMPILE_DEADLINE_S = 20.0
+_COMPILE = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec', dont_inherit=True)"
+
+
+def _compiles(interpreter: Path, source: bytes) -> bool:
+    """Ask the project's Python, which may be newer than ours; nothing is executed."""
+    try:
+        done = subprocess.run(
+            (interpreter, "-I", "-S", "-c", _COMPILE, "candidate.py"),
+            input=source,
+            capture_output=True,
+            timeout=_COMPILE_DEADLINE_S,
+            check=False,
+            env={"PYTHONWARNINGS": "ignore"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -15,24 +15,28 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from codeflash_parallel.process.file_lock import FileLock
+from codeflash_parallel.process.files import FileLock
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
-from codeflash_parallel.workspace.file_status import names_in
 from codeflash_parallel.workspace.git.git_client import (
     GITLINK,
     Git,
     GitFailed,
+    Repository,
     TreeEntry,
     list_tree,
     mirror_git,
     read_blobs,
     read_file,
 )
-from codeflash_parallel.workspace.git.repository import Repository
-from codeflash_parallel.workspace.snapshot.snapshot import MANY_OBJECTS, Snapshot, SnapshotBuilder
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest
+from codeflash_parallel.workspace.snapshot.snapshot import (
+    MANY_OBJECTS,
+    Snapshot,
+    SnapshotBuilder,
+    SnapshotRequest,
+)
+from codeflash_parallel.workspace.tree_guard import names_in
 
 __all__ = ["Mirror", "Snapshot", "open_mirror"]
 

@@ -1,4 +1,4 @@
-"""Take a snapshot: hash a tree of the user's into the mirror, and name it by a commit.
+"""Request and take a snapshot: hash a tree of the user's into the mirror, and name it by a commit.
 
 The commit's id is a function of the content alone. Nothing but the mirror is written to.
 """
@@ -10,17 +10,68 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
-from codeflash_parallel.workspace.git.git_client import GITLINK, Git, GitFailed, names, split_names, user_git
-from codeflash_parallel.workspace.git.repository import Repository
+from codeflash_parallel.workspace.git.git_client import (
+    GITLINK,
+    Git,
+    GitFailed,
+    Repository,
+    names,
+    split_names,
+    user_git,
+)
 from codeflash_parallel.workspace.git.work_tree_files import (
     WorkTreeListing,
     list_folder,
     list_work_tree,
     without_shared_index,
 )
-from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, no_work_tree, resolve
+
+
+class SnapshotRequest(NamedTuple):
+    """Request for a snapshot.
+
+    Attributes:
+        base: a ref of the user's repository; empty: the tree as it is on disk.
+        include_ignored: patterns of ignored files that are wanted.
+        extra_tests: folder of tests that are overlaid; empty: none.
+        protected: paths that candidates may not touch.
+    """
+
+    base: str = ""
+    include_ignored: tuple[str, ...] = ()
+    extra_tests: str = ""
+    protected: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> SnapshotRequest:
+        """Return what the snapshot of an evaluation is taken of."""
+        return cls(
+            base=settings.base,
+            include_ignored=settings.include_ignored,
+            extra_tests=settings.extra_tests,
+            protected=(settings.accept.partition("::")[0],) if settings.accept else (),
+        )
+
+
+def no_work_tree(repository: Repository) -> UsageError:
+    """Return the error of a bare repository where nothing is named to start from."""
+    hint = "Name what to start from with --base."
+    return UsageError("BAD_BASE", f"{repository.root} is bare: it has no work tree.", hint)
+
+
+def resolve(repository: Repository, ref: str) -> str:
+    """Return the commit that a ref of the user's repository names; empty if there is none."""
+    try:
+        return user_git(repository.root).text(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"
+        )
+    except GitFailed:
+        return ""
+
 
 #: Author and date of every snapshot, so that equal content has an equal id.
 _SIGNATURE = {

@@ -19,7 +19,7 @@ from codeflash_parallel.baseline.baseline_replay import (
     warnings_of,
 )
 from codeflash_parallel.check.session.runner_report import CallOutcome, DerivedInput, RunnerReport
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.config.environment import HASH_SEEDS
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ def _asked(
         "limits": nothing,
         "steps": nothing,
     }
-    return Asked(guest=nothing, workspace=nothing, inputs=Path(), digest=digest, **more)
+    return Asked(runner=nothing, workspace=nothing, inputs=Path(), digest=digest, **more)
 
 
 def _call(digest: str, after: str = "left") -> CallOutcome:

@@ -29,7 +29,7 @@ from codeflash_parallel.result.result_model import (
     RunResult,
 )
 from codeflash_parallel.run.run_folder import save_diff, save_run
-from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.git.git_client import find_repository
 
 OLD, NEW = b"def f():\n    return sum([1, 2])\n", b"def f():\n    return 3\n"
 

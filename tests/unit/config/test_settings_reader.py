@@ -6,10 +6,19 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, Settings
-from codeflash_parallel.config.settings_reader import read_settings, user_file
+from codeflash_parallel.config.settings_reader import (
+    RUN_OF,
+    SUBMITTER,
+    cache_root,
+    queue_folder,
+    read_settings,
+    run_of,
+    submitter_of,
+    user_file,
+)
 from codeflash_parallel.config.settings_table import INTEGER, NUMBER, PARALLEL, SWITCH, TEXT, TEXTS, key_of
 from codeflash_parallel.queue.queue_settings import read_queue_settings
-from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 #: Values of each kind: as text, as it is read, in TOML; and in TOML what is not of the kind.
 VALUES = {
@@ -287,3 +296,34 @@ def test_a_home_of_another_user_has_no_file_for_this_one(project: Path, user: di
         assert read_settings(project, user, {}).sources["seed"] == "default"
     finally:
         folder.parent.chmod(0o700)
+
+
+def test_the_cache_is_where_the_setting_says_else_in_the_user_s_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_root(Settings()) == tmp_path / "codeflash-parallel"
+    assert cache_root(Settings(cache_dir=f"{tmp_path}/a/../b")) == tmp_path / "b"
+    assert queue_folder(Settings(cache_dir=str(tmp_path))) == tmp_path / "queue"
+    assert queue_folder(Settings(queue_dir=str(tmp_path / "q"))) == tmp_path / "q"
+
+
+def test_without_a_home_a_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def no_home() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(EnvironmentFault) as caught:
+        cache_root(Settings())
+    assert caught.value.code == "NO_CACHE"
+
+
+def test_a_submitter_is_the_given_one_else_the_variable_s_else_the_user() -> None:
+    assert submitter_of("ada", {SUBMITTER: "bob"}) == "ada"
+    assert submitter_of("", {SUBMITTER: "bob"}) == "bob"
+    assert submitter_of("", {})
+    assert (run_of("", {RUN_OF: "r"}), run_of("", {})) == ("r", "")
+    with pytest.raises(UsageError, match="1 to 64 printable characters"):
+        submitter_of("x" * 65, {})

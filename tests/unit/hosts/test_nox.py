@@ -1,59 +1,68 @@
-"""The command and the environment of an evaluation in a session of nox; a real nox is in integration."""
-
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 
+import codeflash_parallel
+
+NOXFILE = """
+import nox
 from codeflash_parallel.hosts.nox import evaluate_session
 
+@nox.session(venv_backend="none")
+def bare(session):
+    evaluate_session(session, "--help")
 
-class SessionError(Exception):
-    pass
+@nox.session(venv_backend="venv", venv_params=["--without-pip"])
+def own(session):
+    session.env["MARK"] = "passed on"
+    evaluate_session(session, command="no-such-command", success_codes=[2])
+
+@nox.session(venv_backend="none")
+def wrong(session):
+    evaluate_session(session, "--no-such-flag")
+"""
 
 
-def session(*posargs, bin_paths=None, env=None):
-    def fail(message):
-        raise SessionError(message)
-
-    told = []
-    return SimpleNamespace(
-        posargs=posargs, bin_paths=bin_paths, env=env or {}, log=told.append, error=fail, told=told
+def nox(tmp_path: Path, session: str, *posargs: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "noxfile.py").write_text(NOXFILE)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(codeflash_parallel.__file__).parents[1]),
+        "NO_COLOR": "1",
+    }
+    command = [sys.executable, "-m", "nox", "-s", session, "--", *posargs]
+    return subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
 
 
-@pytest.fixture(name="ran")
-def _ran(monkeypatch):
-    ran = []
-
-    def run(argv, *, env, check):
-        assert not check
-        ran.append((argv, env))
-        return subprocess.CompletedProcess(argv, ran[0] if isinstance(ran[0], int) else 0)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    return ran
+def test_a_session_without_an_environment_names_no_interpreter(tmp_path):
+    done = nox(tmp_path, "bare")
+    assert done.returncode == 0, done.stdout
+    assert "codeflash-parallel run --help" in done.stdout
+    assert "--candidates" in done.stdout
 
 
-def test_the_sessions_interpreter_its_environment_and_what_the_user_adds_are_handed_over(ran):
-    ran.append(0)
-    asked = session("--json", bin_paths=["/venv/bin"], env={"MARK": "1", "GONE": None})
-
-    assert evaluate_session(asked, "--candidates", "x") == 0
-    argv, env = ran[1]
-    python = ["--python", "/venv/bin/python"]
-    assert argv == [sys.executable, "-m", "codeflash_parallel", "run", *python, "--candidates", "x", "--json"]
-    assert env["MARK"] == "1"
-    assert "GONE" not in env
-    assert asked.told == ["codeflash-parallel run --python /venv/bin/python --candidates x --json"]
+def test_the_sessions_interpreter_and_posargs_are_handed_over(tmp_path):
+    done = nox(tmp_path, "own", "--last", "word")
+    assert done.returncode == 0, done.stdout
+    python = tmp_path / ".nox" / "own" / "bin" / "python"
+    assert f"codeflash-parallel no-such-command --python {python} --last word" in done.stdout
 
 
-@pytest.mark.parametrize(("status", "words"), [(1, "measurably faster"), (-9, "killed"), (99, "unknown")])
-def test_another_exit_code_than_expected_fails_the_session(ran, status, words):
-    ran.append(status)
-    with pytest.raises(SessionError, match=words):
-        evaluate_session(session(), command="check")
-    assert evaluate_session(session(), success_codes=[status]) == status
+@pytest.mark.parametrize("posargs", [(), ("-q",)])
+def test_a_failure_is_the_sessions_error(tmp_path, posargs):
+    done = nox(tmp_path, "wrong", *posargs)
+    assert done.returncode == 1
+    assert "codeflash-parallel run ended with exit code 2: the command line is wrong." in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +27,12 @@ from codeflash_parallel import (
     UsageError,
     job_request,
 )
-from codeflash_parallel.config.user_context import RUN_OF, SUBMITTER, submitter_of
-from codeflash_parallel.queue.job_builder import task_of
-from codeflash_parallel.queue.snapshot_store import mirror_of
+from codeflash_parallel.config.settings_reader import RUN_OF, SUBMITTER, submitter_of
+from codeflash_parallel.queue.job_builder import mirror_of, remove_unneeded, take_snapshot, task_of
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.codec import to_plain
+from codeflash_parallel.workspace.git.git_client import find_repository
+from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
 
 SETTINGS = Settings(functions=("shop/sums.py::total",))
 
@@ -352,3 +354,33 @@ def test_variables_are_asked_for_by_name(project: Path, monkeypatch: pytest.Monk
     asked = job_request("check", project, [candidate()], replace(SETTINGS, pass_env=("DB_*",)))
     assert asked.pass_env == ("DB_*",)
     assert "secret" not in repr(asked)
+
+
+DAY_S = 86_400
+
+
+def test_equal_trees_have_one_snapshot_and_an_edit_makes_another(tmp_path: Path) -> None:
+    repository = find_repository(make_project(tmp_path / "project"))
+    first, again = (take_snapshot(tmp_path / "q", repository, SnapshotRequest()) for _ in range(2))
+    assert first == again
+    (tmp_path / "project/shop/sums.py").write_text("edited\n")
+    other = take_snapshot(tmp_path / "q", repository, SnapshotRequest())
+    assert (other.place, other.snapshot.commit == first.snapshot.commit) == (first.place, False)
+    mirror = mirror_of(tmp_path / "q", first.place)
+    for stored in (first, other):
+        assert git(mirror, "cat-file", "-t", stored.snapshot.commit).strip() == "commit"
+
+
+def test_what_no_job_needs_is_removed_from_the_day_before_yesterday_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = find_repository(make_project(tmp_path / "project"))
+    begun_s = time.time()
+    places = []
+    for day in range(4):
+        monkeypatch.setattr(time, "time", lambda day=day: begun_s + day * DAY_S)
+        places.append(take_snapshot(tmp_path / "q", repository, SnapshotRequest()).place)
+    remove_unneeded(tmp_path / "q", {places[0]})
+    assert [mirror_of(tmp_path / "q", place).exists() for place in places] == [True, False, True, True]
+    assert not (tmp_path / "q/snapshots" / places[1]).parent.exists()
+    remove_unneeded(tmp_path / "nowhere", ())

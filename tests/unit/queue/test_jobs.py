@@ -7,7 +7,6 @@ import json
 import pytest
 from queue_cases import JOB, done
 
-from codeflash_parallel.queue.errors import VariablesNotPassed
 from codeflash_parallel.queue.jobs import (
     FINAL,
     Job,
@@ -18,6 +17,7 @@ from codeflash_parallel.queue.jobs import (
     outcome_of,
     result_of,
 )
+from codeflash_parallel.queue.queue_errors import VariablesNotPassed
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 RED = error_document(EnvironmentFault("RED_BASELINE", "It is red."))

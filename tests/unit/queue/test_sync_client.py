@@ -20,8 +20,8 @@ from codeflash_parallel import (
     UnknownJob,
 )
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo, alive_line, answer_line
-from codeflash_parallel.queue.errors import NoQueue, QueueFull
 from codeflash_parallel.queue.jobs import JobRequest, WaitReason, now
+from codeflash_parallel.queue.queue_errors import NoQueue, QueueFull
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 

@@ -1,4 +1,4 @@
-"""What a guest announces of calls inside tests, over a real socket."""
+"""What a runner announces of calls inside tests, over a real socket."""
 
 from __future__ import annotations
 

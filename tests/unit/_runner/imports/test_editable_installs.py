@@ -21,7 +21,7 @@ def test_an_editable_installation_points_into_the_slot(
         (tmp_path / root / "src/pkg").mkdir(parents=True)
         (tmp_path / root / "src/pkg/__init__.py").write_text("")
     user, slot = str(tmp_path / "user"), str(tmp_path / "slot")
-    keys = {"root": slot, "user_root": user, "guest": str(tmp_path / "g"), "private": str(tmp_path / "p")}
+    keys = {"root": slot, "user_root": user, "runner": str(tmp_path / "g"), "private": str(tmp_path / "p")}
 
     class Finder:
         MAPPING = {"pkg": f"{user}/src/pkg"}  # noqa: RUF012 - as setuptools has it

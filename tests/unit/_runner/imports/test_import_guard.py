@@ -20,7 +20,7 @@ def guard(tmp_path: Path) -> ImportGuard:
     for path in ("user/both.py", "user/gone.py", "slot/both.py"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("")
-    keys = {"root": "slot", "user_root": "user", "guest": "guest", "private": "private"}
+    keys = {"root": "slot", "user_root": "user", "runner": "runner", "private": "private"}
     spec = {key: str(tmp_path / name) for key, name in keys.items()}
     return ImportGuard(spec, PathLocations(spec), RecordBuffer())
 

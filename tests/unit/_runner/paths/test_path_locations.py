@@ -12,10 +12,10 @@ from codeflash_parallel._runner.paths.path_locations import PathLocations, both_
 
 @pytest.fixture
 def places(tmp_path: Path) -> PathLocations:
-    for name in ("user/pkg", "slot/pkg", "private", "guest"):
+    for name in ("user/pkg", "slot/pkg", "private", "runner"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "user")
-    keys = {"root": "slot", "user_root": "user", "guest": "guest", "private": "private"}
+    keys = {"root": "slot", "user_root": "user", "runner": "runner", "private": "private"}
     return PathLocations({key: str(tmp_path / name) for key, name in keys.items()})
 
 

@@ -14,12 +14,12 @@ from queue_cases import assert_valid
 from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.queue.command_base import figures_of, name_of, positive, span
-from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.environment import QUIET_VARIABLE
 from codeflash_parallel.config.settings import Settings, settings_document, settings_of
-from codeflash_parallel.config.user_context import RUN_OF, SUBMITTER, run_of, submitter_of
+from codeflash_parallel.config.settings_reader import RUN_OF, SUBMITTER, run_of, submitter_of
 from codeflash_parallel.process import host_lock
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
-from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
+from codeflash_parallel.queue.queue_errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.report.queue.queue_document import refusal_document
 from codeflash_parallel.result.errors import UsageError
 

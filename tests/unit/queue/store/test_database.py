@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from queue_lab import SetClock, lived_in, open_lab
 
-from codeflash_parallel.queue.errors import OtherQueueVersion, QueueDamaged
+from codeflash_parallel.queue.queue_errors import OtherQueueVersion, QueueDamaged
 from codeflash_parallel.queue.store.database import NAME, SCHEMA_VERSION, DatabaseFileCheck, connect
 
 

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from queue_lab import ALL, SetClock, open_lab, request
 
-from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, SubmitterLimit, UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobState, Overflow, WaitReason
+from codeflash_parallel.queue.queue_errors import (
+    BudgetSpent,
+    QueueFull,
+    RateLimited,
+    SubmitterLimit,
+    UnknownKind,
+)
 
 
 def test_a_job_that_starts_later_is_in_nobodys_way_and_joins_the_end(tmp_path: Path):

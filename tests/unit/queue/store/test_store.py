@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from queue_lab import SetClock, open_lab, request
 
-from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.jobs import JobState, Priority
+from codeflash_parallel.queue.queue_errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.database import NAME, connect
 from codeflash_parallel.queue.store.store import Store
