@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,17 +68,8 @@ def _add_resume(parser: argparse.ArgumentParser) -> None:
 # --- commands --------------------------------------------------------------------------------------------
 
 
-def _run(args: argparse.Namespace, output: Output) -> int:
-    """Evaluate candidates; return 0 if there is a winner or a tie."""
-    return _evaluate(args, output, "race")
-
-
-def _check(args: argparse.Namespace, output: Output) -> int:
-    """Evaluate candidates without a race; return 0 if at least one is equivalent to the baseline."""
-    return _evaluate(args, output, "check")
-
-
-def _evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
+def _evaluate(args: argparse.Namespace, output: Output, *, mode: str) -> int:
+    """Evaluate candidates; return 0 if there is a winner or a tie, for `check` if one is equivalent."""
     with handling_signals(output) as interrupts:
         settings = read_settings(Path(args.project), os.environ, vars(args)).settings
         if not args.sources:
@@ -138,8 +130,8 @@ def _resume(args: argparse.Namespace, output: Output) -> int:
 
 
 COMMANDS = {
-    "run": Command(_add_run, _run),
-    "check": Command(_add_check, _check),
+    "run": Command(_add_run, partial(_evaluate, mode="race")),
+    "check": Command(_add_check, partial(_evaluate, mode="check")),
     "resume": Command(_add_resume, _resume),
 }
 

@@ -69,13 +69,13 @@ class Gain:
     """A gain that a confirmation found.
 
     Attributes:
+        id: of the arm.
         raced: the confirmation.
-        arm: id.
         bound: of its claim.
     """
 
+    id: str
     raced: Raced
-    arm: str
     bound: Interval
 
     @property
@@ -86,7 +86,7 @@ class Gain:
     @property
     def clock(self) -> DecidingClock:
         """The clock that decides for the arm."""
-        return self.raced.tracks[self.arm].clock
+        return self.raced.tracks[self.id].clock
 
     @property
     def is_large(self) -> bool:
@@ -210,7 +210,7 @@ def _reads_files(gain: Gain) -> bool:
     The kernel counts the reads of commands, which import what they need each time, with those of the unit.
     """
     is_command = gain.raced.plan.work is WorkKind.COMMAND
-    return gain.is_large and not is_command and _reads(gain, gain.arm) >= _reads(gain, BASELINE) + 1
+    return gain.is_large and not is_command and _reads(gain, gain.id) >= _reads(gain, BASELINE) + 1
 
 
 def _reads(gain: Gain, by: str) -> float:
@@ -219,8 +219,8 @@ def _reads(gain: Gain, by: str) -> float:
     With inputs that are known: whoever reads then looks something up. Where calls are so long that no input
     is repeated, modules that a call imports are read in every block.
     """
-    repeated = {block.group for block in blocks_of(gain.rounds, gain.arm, BlockKind.FIRST)}
-    timed = blocks_of(gain.rounds, gain.arm, BlockKind.TIMED)
+    repeated = {block.group for block in blocks_of(gain.rounds, gain.id, BlockKind.FIRST)}
+    timed = blocks_of(gain.rounds, gain.id, BlockKind.TIMED)
     sizes = {(b.group, b.calls) for b in timed if b.group in repeated}
     kinds = (BlockKind.TIMED, BlockKind.MANY)
     blocks = [block for kind in kinds for block in blocks_of(gain.rounds, by, kind)]
@@ -232,14 +232,14 @@ def _leaves_files(gain: Gain) -> bool:
     # What was left in a round of all at once may be anybody's; the baseline's own shows when it runs alone.
     its_own = any(BASELINE in round_.unclean for round_ in gain.rounds if not round_.together)
     # Once it may be what another program of this user put into shared memory meanwhile.
-    return gain.is_large and not its_own and sum(gain.arm in round_.unclean for round_ in gain.rounds) > 1
+    return gain.is_large and not its_own and sum(gain.id in round_.unclean for round_ in gain.rounds) > 1
 
 
 def _first_calls_ms(gain: Gain) -> float:
     """Return by how much an arm's first calls take longer, in which it does what it leaves out later."""
     cost, clock = channel_cost(gain.raced.rounds), gain.clock
     more_ns = [
-        sum(net_ns(block, cost, clock) for block in blocks_of([round_], gain.arm, BlockKind.FIRST))
+        sum(net_ns(block, cost, clock) for block in blocks_of([round_], gain.id, BlockKind.FIRST))
         - sum(net_ns(block, cost, clock) for block in blocks_of([round_], BASELINE, BlockKind.FIRST))
         for round_ in gain.rounds
     ]
@@ -277,7 +277,7 @@ def _grown(gain: Gain, kind: BlockKind, share: float) -> list[float]:
         return []
     found = []
     for round_ in gain.rounds:
-        passes = [_passes(round_, name, kind) for name in (gain.arm, BASELINE)]
+        passes = [_passes(round_, name, kind) for name in (gain.id, BASELINE)]
         if all(passes):
             (own, own_rest), (base, base_rest) = (map(sum, zip(*part, strict=True)) for part in passes)
             found.append((own_rest - base_rest - share * (base - own)) / (base + base_rest))
@@ -295,7 +295,7 @@ def _passes(round_: Round, arm: str, kind: BlockKind) -> list[tuple[float, float
 
 def _cpu_cost(gain: Gain) -> float:
     """Return an arm's CPU time over the baseline's where a gain on the wall clock costs more than allowed."""
-    pairs = [(cpu_per_call(r, gain.arm), cpu_per_call(r, BASELINE)) for r in gain.rounds]
+    pairs = [(cpu_per_call(r, gain.id), cpu_per_call(r, BASELINE)) for r in gain.rounds]
     cost = median([own / base for own, base in pairs if own and base] or [1.0])
     is_dear = gain.clock is DecidingClock.WALL and cost > gain.raced.plan.max_cpu_cost
     return cost if is_dear else 0.0
@@ -322,7 +322,7 @@ def _gain_by_wall(gain: Gain) -> float:
 
 
 def _most_by_wall(gain: Gain) -> float:
-    found = track(gain.raced.rounds, gain.arm, gain.raced.plan, DecidingClock.WALL)
+    found = track(gain.raced.rounds, gain.id, gain.raced.plan, DecidingClock.WALL)
     return bounds(found.total, DOUBT_ALPHA).high
 
 

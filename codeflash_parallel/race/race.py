@@ -76,10 +76,6 @@ HASH_SEEDS = 2**32
 Progress = Callable[[RaceProgress], None]
 
 
-def silent(_told: RaceProgress, /) -> None:
-    """Take the progress of a race and do nothing."""
-
-
 async def race(
     bench: RaceEnvironment,
     baseline: Arm,
@@ -87,7 +83,7 @@ async def race(
     plan: RacePlan,
     *,
     random: Random,
-    progress: Progress = silent,
+    progress: Progress = lambda _told: None,
     run_id: str = "",
 ) -> RaceOutcome:
     """Race candidates against the baseline, all of them at once, and return everything that was measured.

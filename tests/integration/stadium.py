@@ -11,7 +11,7 @@ from random import Random
 
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan
-from codeflash_parallel.race.race import race, silent
+from codeflash_parallel.race.race import race
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 
@@ -43,7 +43,7 @@ class Stadium:
         by_group = loops if isinstance(loops, list) else [loops] * len(self.plan.groups)
         return Arm(id=name, workspace=workspace, spec={"fake": {"loops": by_group, "act": act}})
 
-    async def race(self, *arms, baseline=None, plan=None, progress=silent):
+    async def race(self, *arms, baseline=None, plan=None, progress=lambda _told: None):
         first = baseline or self.arm("baseline")
         return await race(self.bench, first, arms, plan or self.plan, random=Random(1), progress=progress)
 

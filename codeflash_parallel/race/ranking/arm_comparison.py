@@ -36,7 +36,7 @@ ABSURD_GAIN = log(10)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ArmComparison:
+class ArmComparison(Gain):
     """One arm in one race, as that race's last look saw it.
 
     Attributes:
@@ -45,10 +45,7 @@ class ArmComparison:
             that they give none, what they showed least and most.
     """
 
-    id: str
-    raced: Raced
     track: ArmLogRatios
-    bound: Interval
 
     @classmethod
     def of(cls, raced: Raced, arm: str) -> ArmComparison:
@@ -76,7 +73,7 @@ class ArmComparison:
     @property
     def doubt(self) -> Doubt | None:
         """Why its gain is doubted; `None` when it is not."""
-        return doubt_of(Gain(raced=self.raced, arm=self.id, bound=self.bound))
+        return doubt_of(self)
 
     @property
     def gains_only_seen(self) -> bool:

@@ -194,17 +194,10 @@ class ArmTemplate:
         """Kill the process and its units; return how it ended."""
         return await self._channel.close()
 
-    async def say(self, message: dict[str, Any]) -> None:
-        """Send one message."""
+    async def say(self, message: dict[str, Any] | None) -> None:
+        """Send one message; `None`: an empty one, which lets a unit go on that has announced something."""
         try:
-            await self._channel.send(json.dumps(message).encode())
-        except ChannelClosed:
-            raise ArmFailure("ended before its time") from None
-
-    async def acknowledge(self) -> None:
-        """Let a unit go on that has announced something."""
-        try:
-            await self._channel.send(b"")
+            await self._channel.send(json.dumps(message).encode() if message else b"")
         except ChannelClosed:
             raise ArmFailure("ended before its time") from None
 
@@ -390,7 +383,7 @@ class ArmWorker:
                 opened = now
             elif told == "out":
                 found = found.with_one(now[1] - opened[1], now[0] - opened[0])
-            await self._template.acknowledge()
+            await self._template.say(None)
         raise ArmWorkTimeout(f"its tests were not done after {deadline_s:.1f} s")
 
     async def _results(self, jury: ResultJudge, deadline_s: float) -> list[SampledResult]:

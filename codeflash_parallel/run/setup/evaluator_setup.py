@@ -182,7 +182,6 @@ def _granted(path: str, never: Sequence[str]) -> str:
 _RESERVED_BYTES = 512 * 1024 * 1024
 #: No check is given less: an interpreter with a scientific stack needs that much.
 _LEAST_BYTES = 512 * 1024 * 1024
-_MIB = 1 << 20
 #: No check is given less than this many times what the baseline takes: it replays calls besides, in a fork
 #: whose template's pages count in full.
 _LEAST_FACTOR = 1.25

@@ -61,7 +61,7 @@ def confirmation(gain, *, rounds=12, baseline=None, children=0, unclean=(), **mo
 
 def doubt(raced):
     bound = bounds(raced.tracks["x"].total, raced.error)
-    found = doubt_of(Gain(raced=raced, arm="x", bound=bound))
+    found = doubt_of(Gain(raced=raced, id="x", bound=bound))
     return found.reason if found else ""
 
 
