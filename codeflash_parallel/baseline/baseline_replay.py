@@ -40,7 +40,8 @@ from codeflash_parallel.check.session.runner_session import (
     run_session,
 )
 from codeflash_parallel.config.environment import HASH_SEEDS
-from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace, WorkspaceTree
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.workspace.slot.slot import Slot
 
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.
 _TRYING = ProcessLimits(wall_s=30.0, cpu_s=15.0)
@@ -98,7 +99,7 @@ class BaselineReplayer:
     workspace: Workspace
     inputs: Path
     derived: Path = Path()
-    tree: WorkspaceTree | None = None
+    tree: Slot | None = None
     aside: tuple[str, ...] = ()
     limits: ProcessLimits
     steps: StepReporter

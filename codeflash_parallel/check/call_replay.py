@@ -31,12 +31,13 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
-from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace, WorkspaceTree
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.sandbox.runner_command import start_command
+from codeflash_parallel.workspace.slot.slot import Slot
 
 
 @asynccontextmanager
-async def without(tree: WorkspaceTree | None, paths: tuple[str, ...]) -> AsyncIterator[None]:
+async def without(tree: Slot | None, paths: tuple[str, ...]) -> AsyncIterator[None]:
     """Have files not there while something runs, where there is a tree that can do so and any are named."""
     if tree is None or not paths:
         yield
@@ -58,7 +59,7 @@ class CallReplay:
 
     plan: CheckPlan
     place: RunPlace
-    tree: WorkspaceTree | None
+    tree: Slot | None
     candidate: Candidate
     by_edits: ForkChoice
     account: StepTimes

@@ -46,7 +46,8 @@ from codeflash_parallel.check.session.selected_tests import (
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.result_model import ValueCounts
-from codeflash_parallel.result.runtime_protocols import Workspace, WorkspaceTree
+from codeflash_parallel.result.runtime_protocols import Workspace
+from codeflash_parallel.workspace.slot.slot import Slot
 
 #: Draws canaries: no seed, as a candidate could know that.
 _RANDOM = SystemRandom()
@@ -57,7 +58,7 @@ async def check(
     workspace: Workspace,
     candidate: Candidate,
     servers: WarmServers | None,
-    tree: WorkspaceTree | None = None,
+    tree: Slot | None = None,
 ) -> CheckOutcome:
     """Run the selected tests and the captured calls on a staged candidate and compare.
 
@@ -81,7 +82,7 @@ async def check(
 
 
 async def rest(
-    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: WorkspaceTree | None = None
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Slot | None = None
 ) -> CheckOutcome:
     """Run the tests that were asked for and not selected, on a candidate that passed the selected ones.
 
@@ -93,7 +94,7 @@ async def rest(
 
 
 async def confirm(
-    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: WorkspaceTree | None = None
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Slot | None = None
 ) -> CheckOutcome:
     """Run all tests that were asked for and all captured calls, in new processes."""
     work = _Work(replace(plan, new_process=True), workspace, candidate, None, tree)
@@ -104,7 +105,7 @@ async def replays_alone(
     plan: CheckPlan,
     workspace: Workspace,
     candidate: Candidate,
-    tree: WorkspaceTree | None,
+    tree: Slot | None,
     servers: WarmServers | None = None,
 ) -> CheckOutcome:
     """Make captured calls and run no test, in a new process where there are no servers."""
@@ -140,7 +141,7 @@ class _Work:
         workspace: Workspace,
         candidate: Candidate,
         servers: WarmServers | None,
-        tree: WorkspaceTree | None = None,
+        tree: Slot | None = None,
     ) -> None:
         self._plan, self._baseline, self._candidate, self._tree = plan, plan.baseline, candidate, tree
         self._place = RunPlace(runner=plan.runner, workspace=workspace, limits=plan.limits, servers=servers)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.process.launcher.launcher import Launcher
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.result_model import LineProfile, LineTiming
-from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ProcessRunner, Workspace
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Workspace
 from codeflash_parallel.sandbox.runner_command import parse_records, start_command, whole_number
 
 #: Longest line of source kept; the rest of a longer one says nothing about time.
@@ -27,7 +28,7 @@ class ProfileFailure:
 
 
 async def profile(
-    launcher: ProcessRunner,
+    launcher: Launcher,
     workspace: Workspace,
     *,
     spec: Mapping[str, Any],

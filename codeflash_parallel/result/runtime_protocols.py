@@ -1,9 +1,8 @@
-"""Protocols by which `baseline`, `check`, `race`, `profile` and `repair` use what lies beside or below."""
+"""What rooms tell each other of places, processes and their ends; the protocol of a warm process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -107,89 +106,8 @@ class ChildCommand:
     watch: Watch | None = field(default=None, repr=False, compare=False)
 
 
-class WorkspaceTree(Protocol):
-    """The files of a workspace, as far as a check has to do with them."""
-
-    def without(self, paths: Sequence[str], /) -> AbstractAsyncContextManager[None]:
-        """Have some files and folders not there while something runs; afterwards they are as they were.
-
-        Args:
-            paths: relative to the root; of a module its bytecode goes with it, what is staged stays.
-        """
-        ...
-
-
-class LineChannel(Protocol):
-    """A running child with a two-way line channel (race arms)."""
-
-    @property
-    def pid(self) -> int:
-        """The child's process id as the evaluator sees it."""
-        ...
-
-    async def send(self, line: bytes, /) -> None:
-        """Write one line.
-
-        Raises:
-            ChannelClosed: the child has closed its end.
-        """
-        ...
-
-    async def receive(self, deadline_s: float, /) -> bytes:
-        """Return the next line without its newline.
-
-        Raises:
-            ChannelClosed: the child has closed its end.
-            TimeoutError: nothing came in time.
-        """
-        ...
-
-    async def close(self) -> ProcessExit:
-        """Kill the tree if it still runs, and return how it ended."""
-        ...
-
-
 class ChannelClosed(Exception):  # noqa: N818 - a state, not an error of ours
     """The other end of a channel is gone."""
-
-
-class ForkServerProtocol(Protocol):
-    """A bare interpreter from which children are forked: `process.launcher.launcher.LauncherForkServer`.
-
-    Its children share where the interpreter's code lies in memory.
-    """
-
-    async def open(self, command: ChildCommand, /) -> LineChannel:
-        """Fork a child with a control channel, which does what the command says.
-
-        Raises:
-            ServerGone: the server has died or does not answer.
-        """
-        ...
-
-    async def close(self) -> ProcessExit:
-        """End the server; its children go on. A second call returns the same."""
-        ...
-
-
-class ProcessRunner(Protocol):
-    """Starts children; implemented by `process.launcher.Launcher`."""
-
-    async def run(self, command: ChildCommand, /) -> ProcessExit:
-        """Run a child to its end. Cancelling kills its whole tree before the cancellation goes on."""
-        ...
-
-    async def open(self, command: ChildCommand, /) -> LineChannel:
-        """Start a child with a control channel."""
-        ...
-
-    async def fork_server(self, command: ChildCommand, deadline_s: float, /) -> ForkServerProtocol:
-        """Start a bare interpreter from which children can be forked, and wait until it is up.
-
-        Raises:
-            ServerGone: it does not come up.
-        """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

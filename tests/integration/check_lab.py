@@ -47,7 +47,7 @@ from codeflash_parallel.result.candidate_model import (
     Edit,
     digest_of,
 )
-from codeflash_parallel.result.runtime_protocols import ProcessLimits, WarmProcess, Workspace, WorkspaceTree
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, WarmProcess, Workspace
 from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command
 from codeflash_parallel.warm.warm_server import start_server
 
@@ -112,7 +112,7 @@ class CheckLab:
     files: Mapping[str, str]
     targets: tuple[str, ...] = TARGETS
     derives: bool = False
-    tree: WorkspaceTree | None = None
+    tree: Any = None
     servers: dict[tuple[str, ForkPoint], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

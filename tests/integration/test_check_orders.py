@@ -33,7 +33,6 @@ from codeflash_parallel.result.candidate_model import (
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
 from codeflash_parallel.result.runtime_protocols import (
     ChildCommand,
-    LineChannel,
     ProcessExit,
     ProcessLimits,
     ServerGone,
@@ -99,7 +98,7 @@ class Play:
     async def run(self, command: ChildCommand, /) -> ProcessExit:
         return self.exit(Path(command.argv[2]))
 
-    async def open(self, command: ChildCommand, /) -> LineChannel:
+    async def open(self, command: ChildCommand, /) -> object:
         raise NotImplementedError
 
 

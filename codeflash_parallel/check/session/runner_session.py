@@ -21,13 +21,8 @@ from codeflash_parallel.check.session.runner_report import (
     TestOutcome,
     read_report,
 )
-from codeflash_parallel.result.runtime_protocols import (
-    ProcessExit,
-    ProcessLimits,
-    ProcessRunner,
-    Watch,
-    Workspace,
-)
+from codeflash_parallel.process.launcher.launcher import Launcher
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Watch, Workspace
 from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 
 
@@ -131,7 +126,7 @@ class RunnerConfig:
         judged: results are told in plain form, for the user's judge.
     """
 
-    launcher: ProcessRunner
+    launcher: Launcher
     directory: Path
     targets: tuple[Target, ...]
     request: TestRequest

@@ -380,9 +380,7 @@ class ProtocolError(Exception):
 
 
 class ControlChannel:
-    """The evaluator's end of a child's line channel (`result.runtime_protocols.LineChannel`).
-
-    Made by `Launcher.open`.
+    """The evaluator's end of a child's two-way line channel. Made by `Launcher.open`.
 
     Attributes:
         connection: the child; not for use outside this package.

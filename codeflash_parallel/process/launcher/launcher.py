@@ -164,7 +164,7 @@ async def open_launcher() -> AsyncIterator[Launcher]:
 
 
 class Launcher:
-    """Start children and tell how they end (a `ProcessRunner`). Made by `open_launcher`."""
+    """Start children and tell how they end. Made by `open_launcher`."""
 
     def __init__(self, process: LauncherProcess, tasks: TaskGroup) -> None:
         self._process = process
@@ -420,7 +420,7 @@ class Launcher:
 
 
 class LauncherForkServer:
-    """A bare interpreter off which children are forked (`result.runtime_protocols.ForkServerProtocol`).
+    """A bare interpreter off which children are forked.
 
     Unlike a warm server (`warm.warm_server`) it has run nothing of a project; a child does whatever its
     command says, as if it had been started anew, in an environment of its own.

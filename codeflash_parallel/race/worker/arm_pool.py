@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from codeflash_parallel.process.launcher.launcher import Launcher, LauncherForkServer
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import BASELINE, Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import (
@@ -24,13 +25,7 @@ from codeflash_parallel.race.race_result import (
 )
 from codeflash_parallel.race.worker.arm_worker import SECOND, SMALL_S, ArmTemplate, BlockRequest, ResultJudge
 from codeflash_parallel.race.worker.leftover_files import LeftoverFiles, read_shared
-from codeflash_parallel.result.runtime_protocols import (
-    ChildCommand,
-    ForkServerProtocol,
-    ProcessLimits,
-    ProcessRunner,
-    ServerGone,
-)
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits, ServerGone
 from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command
 
 #: Seconds in which the kernel must let go of killed processes; beyond them they are left to the launcher.
@@ -55,7 +50,7 @@ class RaceEnvironment:
         jury: judges results of captured calls; `None`: digests are compared.
     """
 
-    launcher: ProcessRunner
+    launcher: Launcher
     runner_dir: Path
     limits: ProcessLimits
     jury: ResultJudge | None = None
@@ -63,7 +58,7 @@ class RaceEnvironment:
 
 async def start_fork_server(
     bench: RaceEnvironment, arm: Arm, plan: RacePlan, hash_seed: int
-) -> ForkServerProtocol:
+) -> LauncherForkServer:
     """Start the process from which the arms of one layout are forked; whoever calls this closes it.
 
     Args:
@@ -80,7 +75,7 @@ async def start_fork_server(
 
 
 async def start_template(
-    bench: RaceEnvironment, server: ForkServerProtocol, arm: Arm, plan: RacePlan, hash_seed: int
+    bench: RaceEnvironment, server: LauncherForkServer, arm: Arm, plan: RacePlan, hash_seed: int
 ) -> ArmTemplate:
     """Start an arm's process; whoever calls this closes what it returns.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, NamedTuple, Protocol
 
+from codeflash_parallel.process.launcher.child_connection import ControlChannel
 from codeflash_parallel.process.process_table import child_called, children, own_number
 from codeflash_parallel.race.measurement import Block, BlockKind
 from codeflash_parallel.race.plan import Arm, WorkKind
@@ -29,7 +30,7 @@ from codeflash_parallel.race.worker.process_accounting import (
     own_queued_ns,
     reaped_children_ns,
 )
-from codeflash_parallel.result.runtime_protocols import ChannelClosed, LineChannel, ProcessExit, Workspace
+from codeflash_parallel.result.runtime_protocols import ChannelClosed, ProcessExit, Workspace
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
 #: because reaching it throws an arm out of the race.
@@ -132,7 +133,7 @@ class ArmTemplate:
     """A warm process of one arm, from which its units are forked. Made by `start_template`."""
 
     def __init__(
-        self, arm: Arm, channel: LineChannel, work: WorkKind, jury: ResultJudge | None = None
+        self, arm: Arm, channel: ControlChannel, work: WorkKind, jury: ResultJudge | None = None
     ) -> None:
         self.arm, self.work, self.jury = arm.id, work, jury
         self.results: list[SampledResult] = []

@@ -302,7 +302,10 @@ class Slot:
 
     @asynccontextmanager
     async def without(self, paths: Sequence[str]) -> AsyncIterator[None]:
-        """Have some files and folders not there while something runs (see `WorkspaceTree`).
+        """Have some files and folders not there while something runs; afterwards they are as they were.
+
+        Args:
+            paths: relative to the root; of a module its bytecode goes with it, what is staged stays.
 
         Raises:
             EnvironmentFault: the disk is full.
