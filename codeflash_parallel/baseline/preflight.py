@@ -32,9 +32,14 @@ from codeflash_parallel.baseline.baseline_findings import (
     timed_calls,
     wider,
 )
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
+from codeflash_parallel.baseline.baseline_replay import (
+    BaselineReplayer,
+    absences,
+    bounded,
+    replayed,
+    warnings_of,
+)
 from codeflash_parallel.baseline.step_reporter import StepReporter
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed, warnings_of
 from codeflash_parallel.candidates.functions import force_failure
 from codeflash_parallel.candidates.source_text import SourceText
 from codeflash_parallel.check.baseline_model import Baseline

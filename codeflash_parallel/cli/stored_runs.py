@@ -9,10 +9,11 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.exit_codes import ExitCode
+from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.settings_reader import read_settings
@@ -21,15 +22,6 @@ from codeflash_parallel.result.errors import UsageError
 if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import CandidateResult, RunResult
     from codeflash_parallel.workspace.git.git_client import Repository
-
-from types import MappingProxyType
-from typing import TYPE_CHECKING
-
-from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL
-
-if TYPE_CHECKING:
-    from codeflash_parallel.result.result_model import RunResult
-
 
 #: Verdict → exit code; by value, for most commands end without a verdict and do not load the codes.
 BY_VERDICT = MappingProxyType(
@@ -164,7 +156,6 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace, output: Output) -> int:
     """Show a run: first differing calls, failing tests' messages, commands that reproduce them."""
-    from codeflash_parallel.cli.stored_runs import report
     from codeflash_parallel.run.run_folder import find_run, load_document, stored_result
 
     repository, cache = find_places(args)

@@ -13,7 +13,6 @@ from statistics import median
 import anyio
 
 from codeflash_parallel.process.machine import read_machine
-from codeflash_parallel.race.calibration import BlockScale, calibrate, for_sprint, predicted_ns
 from codeflash_parallel.race.guards import misconduct, unstable_groups
 from codeflash_parallel.race.measurement import Round, judged, may_run_together, void_note
 from codeflash_parallel.race.plan import BASELINE, NULL, Arm, CostGroup, RacePlan, RaceStage
@@ -28,7 +27,14 @@ from codeflash_parallel.race.race_result import (
     code_of,
     out_of,
 )
-from codeflash_parallel.race.round import RoundContext, run_round
+from codeflash_parallel.race.round import (
+    BlockScale,
+    RoundContext,
+    calibrate,
+    for_sprint,
+    predicted_ns,
+    run_round,
+)
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, claimed, track
 from codeflash_parallel.race.statistics.sequential_test import (
     SPRINT_ROUNDS,

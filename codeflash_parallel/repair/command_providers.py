@@ -28,8 +28,19 @@ from codeflash_parallel.result.errors import UsageError
 _MAX_ANSWER_BYTES = 32 * 1024 * 1024
 #: How much of stderr is worth showing.
 _TAIL_BYTES = 4096
-#: Runs a command so that it dies with the thread that asked: `exec` keeps a death signal.
-_STARTER = Path(__file__).with_name("command_starter.py")
+#: Becomes a command that dies with the thread that asked: `exec` keeps a death signal (option 1 of prctl sets
+#: it). It ends with 127, as in shells, where that thread has died before.
+_STARTER = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+parent, *argv = sys.argv[1:]
+if os.getppid() != int(parent):
+    os._exit(127)
+try:
+    os.execvp(argv[0], argv)
+except OSError as error:
+    sys.exit(f"{argv[0]}: {error.strerror}")
+"""
 
 
 class CommandFailure(RuntimeError):  # noqa: N818 - the provider's failure, told in its request's outcome
@@ -75,7 +86,7 @@ class ProviderProcesses:
     def _start(
         self, argv: Sequence[str], streams: tuple[IO[bytes], IO[bytes], IO[bytes]], cwd: str | None
     ) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", str(_STARTER), str(os.getpid()), *argv]
+        command = [sys.executable, "-I", "-S", "-c", _STARTER, str(os.getpid()), *argv]
         stdin, stdout, stderr = streams
         with self._lock:
             if self._closed:

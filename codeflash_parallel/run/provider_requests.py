@@ -44,10 +44,8 @@ from codeflash_parallel.result.candidate_model import (
 )
 from codeflash_parallel.result.result_model import LineProfile, Speedup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.ledger import CandidateEntry
-from codeflash_parallel.run.run_context import RaceFinding, RunContext
-from codeflash_parallel.run.run_state import ProviderCommand, RunRequest
-from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.run.ledger import CandidateEntry, RaceFinding, RunContext
+from codeflash_parallel.run.run_state import ProviderCommand, RunRequest, StepKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,10 +14,9 @@ import anyio
 from runner_sessions import shared_runner, write_files
 
 from codeflash_parallel.baseline.baseline_findings import repetitions, stable, stable_globals
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer, absences, replayed
 from codeflash_parallel.baseline.preflight import canaries_to_try
 from codeflash_parallel.baseline.step_reporter import StepReporter
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan

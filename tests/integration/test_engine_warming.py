@@ -10,7 +10,7 @@ from harness import processes_of
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
-from codeflash_parallel.baseline import input_derivation, preflight
+from codeflash_parallel.baseline import baseline_replay, preflight
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_session
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
@@ -57,7 +57,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return await run_session(runner, workspace, spec, *more, **named)
 
     monkeypatch.setattr(preflight, "run_session", run)
-    monkeypatch.setattr(input_derivation, "run_session", run)
+    monkeypatch.setattr(baseline_replay, "run_session", run)
     return seen
 
 

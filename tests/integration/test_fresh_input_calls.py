@@ -9,7 +9,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.baseline import input_derivation
+from codeflash_parallel.baseline import baseline_replay
 from codeflash_parallel.check.comparison.call_comparison import DERIVED_INSIDE
 from codeflash_parallel.check.session.runner_session import RunnerSession, run_session
 from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts
@@ -169,7 +169,7 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             seen.append(spec["inside"])
         return await run_session(runner, workspace, spec, *more, **named)
 
-    monkeypatch.setattr(input_derivation, "run_session", run)
+    monkeypatch.setattr(baseline_replay, "run_session", run)
     return seen
 
 

@@ -11,11 +11,10 @@ from random import Random
 import pytest
 from stadium import LOOPS, open_stadium
 
-from codeflash_parallel.race.calibration import LEAST_DRAWN, BlockScale
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import BASELINE, RacePlan, RaceStage
 from codeflash_parallel.race.race_result import ArmWorkTimeout
-from codeflash_parallel.race.round import RoundContext, run_round
+from codeflash_parallel.race.round import LEAST_DRAWN, BlockScale, RoundContext, run_round
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.race.worker.arm_pool import open_field
 from codeflash_parallel.race.worker.arm_worker import SECOND, SMALL_S, BlockRequest

@@ -40,12 +40,11 @@ from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExami
 from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
 from codeflash_parallel.run.check_phase.screening_check import ScreeningCheck
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
-from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.ledger import CandidateEntry, RunContext
 from codeflash_parallel.run.provider_requests import ProviderRequests
-from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.run_folder import save_diff
 from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries, known
-from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.run.run_state import StepKind
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Stages of a candidate that was not checked yet.

@@ -23,8 +23,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer
 from codeflash_parallel.baseline.preflight import later_limits
 from codeflash_parallel.candidates.code_changes import Constant, constants_of
 from codeflash_parallel.check.baseline_model import Baseline
@@ -50,8 +50,7 @@ from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 from codeflash_parallel.result.result_model import FirstDifference
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 from codeflash_parallel.run.check_phase.candidate_examiner import Examination, combined
-from codeflash_parallel.run.ledger import CandidateEntry
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import CandidateEntry, RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Constants of one candidate that are tried.

@@ -22,10 +22,9 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.baseline.baseline_findings import captured_calls
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer, absences, bounded, replayed
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.preflight import later_limits
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
@@ -47,7 +46,7 @@ from codeflash_parallel.race.cost_groups import DEAR_COPY
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.check_phase.candidate_examiner import combined
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import RunContext
 from codeflash_parallel.run.run_targets import is_test
 from codeflash_parallel.workspace.slot_pool import Slot
 

@@ -44,13 +44,12 @@ from codeflash_parallel.result.events import Step
 from codeflash_parallel.run.check_phase.candidate_examiner import escapes
 from codeflash_parallel.run.check_phase.check_coordinator import RaceAdmission
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RaceFinding, RunContext, RunFindings
 from codeflash_parallel.run.provider_requests import ProviderRequests
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, race_plan
 from codeflash_parallel.run.race_phase.workload_choice import choose_workload, with_twins, without_callers
-from codeflash_parallel.run.run_context import RaceFinding, RunContext, RunFindings
+from codeflash_parallel.run.run_state import StepKind
 from codeflash_parallel.run.setup.evaluator_resources import BaselineManager
-from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.

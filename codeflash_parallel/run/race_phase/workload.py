@@ -23,7 +23,7 @@ from codeflash_parallel.race.worker.arm_worker import SampledResult
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import RunContext
 
 #: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
 _LEAST_BUDGET_NS = 45_000_000_000

@@ -37,8 +37,8 @@ from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.check_phase.watched_functions import callers_of
+from codeflash_parallel.run.ledger import RunContext
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, ground_of
-from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.run_targets import named_callable
 
 #: Wall seconds that the first call of what the user names may take where no budget is named.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.baseline.baseline_findings import Stability
-from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings
+from codeflash_parallel.baseline.baseline_replay import ReplayFindings
 from codeflash_parallel.check.integrity.canaries import RunSecrets
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
 from codeflash_parallel.check.session.runner_report import (

@@ -35,9 +35,8 @@ from codeflash_parallel.result.candidate_model import (
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import ValueCounts
-from codeflash_parallel.run.ledger import Ledger
+from codeflash_parallel.run.ledger import Ledger, RaceFinding
 from codeflash_parallel.run.race_phase.race_coordinator import draws, kept, load_policy, merits_of, without
-from codeflash_parallel.run.run_context import RaceFinding
 
 WRONG = Disqualification(
     status=CandidateStatus.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason="it differs"
