@@ -27,9 +27,9 @@ def _make_importable():
 def main(arguments):
     """Run the runner and end the process; does not return."""
     _make_importable()
-    from _codeflash_runner.channel import record_channel
+    from _codeflash_runner import channels
 
-    channel = record_channel.RecordChannel(int(arguments[1]))
+    channel = channels.RecordChannel(int(arguments[1]))
     status = _OWN_FAILURE
     try:
         status = _run(arguments, channel)
@@ -40,17 +40,16 @@ def main(arguments):
 
 
 def _run(arguments, channel):
-    from _codeflash_runner import session
-    from _codeflash_runner.channel import record_channel
+    from _codeflash_runner import channels, session
 
     spec = session.read_spec(arguments[0])
-    channel.seal_with(record_channel.take_secret(spec))
+    channel.seal_with(channels.take_secret(spec))
     os.environ[_SPEC] = os.path.abspath(arguments[0])
     control = [int(fd) for fd in arguments[2:]]
     if spec["mode"] == "forkserver":
-        from _codeflash_runner.forkserver import arm_forkserver
+        from _codeflash_runner.bench import race_arm
 
-        forked = arm_forkserver.run(spec, channel, control.pop())
+        forked = race_arm.run_server(spec, channel, control.pop())
         if forked == 0:
             return 0
         spec, *control = forked
@@ -97,11 +96,10 @@ def _spawned():
     """Give a process that `multiprocessing` spawned the same guard; it must not fail for our sake."""
     _make_importable()
     try:
-        from _codeflash_runner import session
-        from _codeflash_runner.channel import record_channel
+        from _codeflash_runner import channels, session
         from _codeflash_runner.imports import import_guard
 
-        import_guard.install(session.read_spec(os.environ[_SPEC]), record_channel.RecordBuffer())
+        import_guard.install(session.read_spec(os.environ[_SPEC]), channels.RecordBuffer())
     except Exception as error:
         sys.stderr.write("codeflash-parallel: no import guard in this child: %r\n" % (error,))
 

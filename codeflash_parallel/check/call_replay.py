@@ -20,8 +20,7 @@ from codeflash_parallel.check.comparison.value_comparison import (
     together,
 )
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, choose
-from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, run_served
-from codeflash_parallel.check.dispatch.step_times import StepTimes
+from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, StepTimes, run_served
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     RunnerSession,

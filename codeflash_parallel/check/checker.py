@@ -26,8 +26,7 @@ from codeflash_parallel.check.dispatch.fork_points import (
     choose,
     furthest,
 )
-from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, WarmServers, run_served
-from codeflash_parallel.check.dispatch.step_times import StepTimes
+from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, StepTimes, WarmServers, run_served
 from codeflash_parallel.check.integrity.canaries import draw
 from codeflash_parallel.check.integrity.process_faults import unbelievable
 from codeflash_parallel.check.session.runner_report import RunnerReport

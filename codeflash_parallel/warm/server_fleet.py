@@ -19,11 +19,10 @@ from anyio.abc import TaskGroup
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.dispatch.fork_points import LONG_SUITE_S, ForkPoint
-from codeflash_parallel.check.dispatch.server_verification import verify
 from codeflash_parallel.check.session.runner_session import test_files
 from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.process.launcher.launcher import Launcher
-from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers
+from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers, verify
 from codeflash_parallel.workspace.slot.slot import SlotBroken
 from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
 

@@ -24,7 +24,6 @@ from codeflash_parallel.check.checker import check
 from codeflash_parallel.check.comparison.outcome_comparison import outcomes_by_test
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.run_dispatch import WarmServers, template_spec
-from codeflash_parallel.check.dispatch.server_verification import verify
 from codeflash_parallel.check.integrity.process_faults import with_canaries
 from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.check.session.runner_session import (
@@ -49,6 +48,7 @@ from codeflash_parallel.result.candidate_model import (
 )
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, WarmProcess, Workspace
 from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command
+from codeflash_parallel.warm.slot_servers import verify
 from codeflash_parallel.warm.warm_server import start_server
 
 LIMITS = ProcessLimits(wall_s=60.0, cpu_s=10.0)

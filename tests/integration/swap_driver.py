@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(RUNNER).parent))
 sys.dont_write_bytecode = True
 runner = importlib.import_module(Path(RUNNER).name)
 sys.modules["_codeflash_runner"] = runner
-from _codeflash_runner.channel import record_channel  # noqa: E402
+from _codeflash_runner import channels  # noqa: E402
 from _codeflash_runner.forkserver import code_swap, fork_safety  # noqa: E402
 from _codeflash_runner.imports import import_guard  # noqa: E402
 
@@ -36,7 +36,7 @@ def write(case, which):
 
 
 def guarded(spec):
-    guard = import_guard.install(spec, record_channel.RecordBuffer())
+    guard = import_guard.install(spec, channels.RecordBuffer())
     # Cases follow each other within a second: bytecode of the last one would look up to date.
     sys.dont_write_bytecode = True
     return guard

@@ -14,9 +14,9 @@ from fake_seal import sealed
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import evidence
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.dispatch.server_verification import verify
 from codeflash_parallel.result.outcome_codes import Code, ExitKind, Level
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ServerGone, TemplateReady
+from codeflash_parallel.warm.slot_servers import verify
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

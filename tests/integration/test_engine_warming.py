@@ -16,7 +16,7 @@ from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.own_baseline]
 
 #: With the target's docstring kept, so that only its body differs.
 DOC = '    """Return the sum of the squares."""\n'

@@ -92,6 +92,7 @@ async def test_a_source_that_still_produces_and_results_as_they_come(shop: Path)
     assert [c.id for c in results.run.candidates] == ["first", "second"]
 
 
+@pytest.mark.own_baseline
 @pytest.mark.anyio
 async def test_many_calls_share_one_preflight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_project(tmp_path / "project")

@@ -125,7 +125,10 @@ ONLY_GUARDED = {"setuptools, flat in a folder of another name", "setuptools, a n
 #: One that is guarded and one that has finders of its own are in the gate.
 WHERE = {
     **dict.fromkeys(PLAIN, pytest.mark.campaign),
-    **dict.fromkeys(("setuptools, src", "setuptools, flat in a folder of another name"), pytest.mark.witness),
+    **dict.fromkeys(
+        ("setuptools, src", "setuptools, flat in a folder of another name", "hatchling, exact"),
+        pytest.mark.witness,
+    ),
 }
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 import types
 
-from ..channel.record_channel import line_of
+from ..channels import line_of
 from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver
 from ..session import RunnerFailure

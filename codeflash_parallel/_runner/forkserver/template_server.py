@@ -21,9 +21,8 @@ import sys
 import time
 import warnings
 
-from .. import session
-from ..channel import record_channel
-from ..channel.control_channel import OrderSocket
+from .. import channels, session
+from ..channels import OrderSocket
 from ..process import process_fork
 from ..sandbox import confinement
 from . import code_swap
@@ -203,7 +202,7 @@ class TemplateServer:
         received_ns, number = time.perf_counter_ns(), order["order"]
         try:
             spec = session.read_spec(order["spec"])
-            key = record_channel.take_secret(spec)
+            key = channels.take_secret(spec)
         except Exception as error:
             unready = _described(error)
         if unready:

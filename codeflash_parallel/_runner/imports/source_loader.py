@@ -8,8 +8,8 @@ import importlib.machinery
 import sys
 from hashlib import sha256
 
-from ..paths.path_locations import both_forms, under
 from ..session import on_fork
+from ..slot_paths import both_forms, under
 
 
 class VerifiedSourceLoader(importlib.machinery.SourceFileLoader):

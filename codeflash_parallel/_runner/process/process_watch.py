@@ -9,7 +9,7 @@ import sysconfig
 from os import getpid
 from sys import _getframe
 
-from ..paths.path_locations import both_forms, under
+from ..slot_paths import both_forms, under
 
 _LISTENERS = {}
 _INSTALLED = []

@@ -37,7 +37,7 @@ import resource
 import sys
 import time
 
-from ..paths import path_locations
+from .. import slot_paths
 from . import landlock, mount_view, namespaces, syscalls
 
 NONE, LANDLOCK, SANDBOX = "none", "landlock", "sandbox"
@@ -225,10 +225,10 @@ def _environment(spec):
 
     Among them is where `.pth` files have led it, but for the user's checkout itself.
     """
-    roots = path_locations.both_forms(spec["user_root"])
-    ours = [*path_locations.both_forms(spec["root"]), *path_locations.both_forms(policy_of(spec)["cache"])]
+    roots = slot_paths.both_forms(spec["user_root"])
+    ours = [*slot_paths.both_forms(spec["root"]), *slot_paths.both_forms(policy_of(spec)["cache"])]
     found = [
-        *path_locations.environment(roots),
+        *slot_paths.environment(roots),
         *(path for path in sys.path if _is_packages(path, roots, ours)),
     ]
     return [folder for folder in dict.fromkeys(found) if os.path.exists(folder)]
@@ -239,13 +239,11 @@ def _is_packages(path, roots, ours):
         return False
     if "/site-packages" in path:
         return True
-    return not _is_under(path, roots) and not any(path_locations.under(root, path) for root in roots)
+    return not _is_under(path, roots) and not any(slot_paths.under(root, path) for root in roots)
 
 
 def _is_under(path, folders):
-    return any(
-        path_locations.under(form, folder) for form in path_locations.both_forms(path) for folder in folders
-    )
+    return any(slot_paths.under(form, folder) for form in slot_paths.both_forms(path) for folder in folders)
 
 
 def _may_connect(policy):

@@ -19,7 +19,7 @@ import struct
 import sys
 from collections import namedtuple
 
-from ..paths import path_relocation
+from .. import slot_paths
 from . import argument_pickler
 
 #: Length of the head and of the blob, in bytes.
@@ -93,7 +93,7 @@ def _entries(path, wanted):
 
 def load(call):
     """Unpickle the arguments of a call: a fresh (args, kwargs)."""
-    return path_relocation.load(call.blob)
+    return slot_paths.load(call.blob)
 
 
 class CapturedModuleFinder:
@@ -120,7 +120,7 @@ def install_places(spec):
 
     Paths of the slot in inputs become those of this one.
     """
-    path_relocation.settle(spec)
+    slot_paths.settle(spec)
     places = read_modules(spec["inputs"])
     if places:
         sys.meta_path.append(CapturedModuleFinder(spec["root"], places))

@@ -243,6 +243,8 @@ class Slot:
         kind: how its tree was made.
         cost: what it takes of the disk, as it was made: tree, private folder, record in the mirror.
         trace: filled by the next `discard`, after which there is another one.
+        broken: why it could not be made what it was; empty while it can.
+        kept: it was put aside for a look.
     """
 
     def __init__(
@@ -267,24 +269,14 @@ class Slot:
         self._identity = _identity(folder)
         self._device = os.lstat(workspace.root).st_dev
         self._private = _folders(workspace.private)
-        self._broken = ""
-        self._kept = False
+        self.broken = ""
+        self.kept = False
         self.trace = SlotResidue()
 
     @property
     def number(self) -> int:
         """From 1; 0 is the baseline's own."""
         return self.workspace.number
-
-    @property
-    def broken(self) -> str:
-        """Why it could not be made what it was; empty while it can."""
-        return self._broken
-
-    @property
-    def kept(self) -> bool:
-        """Whether it was put aside for a look."""
-        return self._kept
 
     @property
     def admin(self) -> Path:
@@ -353,7 +345,7 @@ class Slot:
     async def keep(self) -> Path:
         """Put the slot aside for a look, as it is, and return its tree; the pool makes another."""
         await anyio.to_thread.run_sync(self._mark_kept)
-        self._kept = True
+        self.kept = True
         return self.workspace.root
 
     def _mark_kept(self) -> None:
@@ -377,15 +369,15 @@ class Slot:
         return tuple(p or "." for p in self._tree.changes() if p in known or not is_bytecode(p))
 
     def _discard(self) -> None:
-        if self._kept:
+        if self.kept:
             return
-        if self._broken:
-            raise SlotBroken(self._broken)
+        if self.broken:
+            raise SlotBroken(self.broken)
         try:
             self._restore()
         except (NotRestored, OSError) as error:
-            self._broken = str(error)
-            raise SlotBroken(self._broken) from error
+            self.broken = str(error)
+            raise SlotBroken(self.broken) from error
 
     def _restore(self) -> None:
         if _identity(self.folder) != self._identity:  # else we would clean up somewhere else

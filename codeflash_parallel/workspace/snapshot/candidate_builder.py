@@ -7,7 +7,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio.to_thread
 
@@ -49,6 +51,7 @@ from codeflash_parallel.workspace.git.patch import (
 )
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, resolve
+from codeflash_parallel.workspace.tree_guard import parents
 
 _PLAIN = "100644"
 _EXECUTABLE = "100755"
@@ -57,20 +60,16 @@ _REGULAR = frozenset({"100644", "100755", "000000"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DraftChange:
-    """One path that differs between the snapshot and a draft; modes are git's."""
-
-    edit: Edit
-    old_mode: str
-    new_mode: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DraftTree:
-    """Changes of a candidate to the snapshot."""
+    """Changes of a candidate to the snapshot.
 
-    changes: tuple[DraftChange, ...]
+    Attributes:
+        irregular: paths of edits that are, or were, symbolic links or submodules.
+    """
+
+    edits: tuple[Edit, ...]
     diff: str
+    irregular: frozenset[str]
 
 
 def draft_of_patch(mirror: Mirror, snapshot: Snapshot, patch: bytes) -> DraftTree:
@@ -98,23 +97,32 @@ def draft_of_files(mirror: Mirror, snapshot: Snapshot, files: Mapping[str, bytes
     """
     entries = mirror.entries(snapshot)
     _must_fit(files, entries)
-    old = {path: mirror.read(snapshot, path) for path in files}
-    changed = sorted(path for path, new in files.items() if new is None or new != old[path])
-    modes = {path: entries[path].mode if path in entries else ABSENT for path in changed}
-    return DraftTree(
-        changes=tuple(_change(path, old[path], files[path], modes[path]) for path in changed),
-        diff="".join(
-            file_diff(path, old[path], files[path], modes[path], _mode_after(files[path], modes[path]))
-            for path in changed
-        ),
-    )
+    sides = []
+    for path, new in sorted(files.items()):
+        old = mirror.read(snapshot, path)
+        mode = entries[path].mode if path in entries else ABSENT
+        if new is None or new != old:
+            sides.append(_Sides(path, old, new, mode, _mode_after(new, mode)))
+    return _draft_tree(sides)
 
 
-def _change(path: str, old: bytes | None, new: bytes | None, mode: str) -> DraftChange:
-    after = _mode_after(new, mode)
-    old_digest = None if mode == ABSENT else digest_of(old or b"")
-    edit = Edit(path=path, old_digest=old_digest, new=new, executable=after == _EXECUTABLE)
-    return DraftChange(edit=edit, old_mode=mode, new_mode=after)
+class _Sides(NamedTuple):
+    """A path before and after: bytes (`None`: no file) and git's modes."""
+
+    path: str
+    old: bytes | None
+    new: bytes | None
+    old_mode: str
+    new_mode: str
+
+
+def _draft_tree(changed: Sequence[_Sides]) -> DraftTree:
+    edits = []
+    for path, old, new, old_mode, new_mode in changed:
+        old_digest = None if old_mode == ABSENT else digest_of(old or b"")
+        edits.append(Edit(path=path, old_digest=old_digest, new=new, executable=new_mode == _EXECUTABLE))
+    irregular = frozenset(one.path for one in changed if not {one.old_mode, one.new_mode} <= _REGULAR)
+    return DraftTree(edits=tuple(edits), diff="".join(starmap(file_diff, changed)), irregular=irregular)
 
 
 def _mode_after(new: bytes | None, mode: str) -> str:
@@ -126,20 +134,15 @@ def _mode_after(new: bytes | None, mode: str) -> str:
 def _must_fit(files: Mapping[str, bytes | None], entries: Mapping[str, TreeEntry]) -> None:
     """Refuse files that are not there to be removed, and files and folders of one name."""
     left = {path for path in entries if files.get(path, b"") is not None}
-    folders = {parent for path in left for parent in _parents(path)}
+    folders = {parent for path in left for parent in parents(path)[1:]}
     for path, data in files.items():
         if data is None and path not in entries:
             raise PatchRefused(f"{path} is to be removed, but there is no such file")
         if data is not None and path in folders:
             raise PatchRefused(f"{path} is a folder")
-        blocking = left.intersection(_parents(path)) if data is not None else ()
+        blocking = left.intersection(parents(path)[1:]) if data is not None else ()
         if blocking:
             raise PatchRefused(f"{min(blocking)} is a file, so {path} cannot be made")
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
 def _apply(git: Git, form: PatchForm, patch: bytes) -> str:
@@ -153,59 +156,25 @@ def _apply(git: Git, form: PatchForm, patch: bytes) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Raw:
-    """One line of a raw diff."""
-
-    path: str
-    old_mode: str
-    new_mode: str
-    old_blob: str
-    new_blob: str
-
-    @classmethod
-    def read(cls, meta: bytes, path: bytes) -> _Raw:
-        """Read a line's two fields."""
-        old_mode, new_mode, old_blob, new_blob, _ = meta.decode().removeprefix(":").split(" ")
-        modes = {"old_mode": old_mode, "new_mode": new_mode}
-        return cls(path=os.fsdecode(path), old_blob=old_blob, new_blob=new_blob, **modes)
-
-    @property
-    def blobs(self) -> set[str]:
-        """Return the blobs on either side; a submodule's commit is none."""
-        sides = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
-        return {blob for mode, blob in sides if mode not in {ABSENT, GITLINK}}
-
-    def sides(self, blobs: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
-        """Return the bytes before and after, `None` for no file; a submodule has none."""
-        both = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
-        old, new = (None if mode == ABSENT else blobs.get(blob, b"") for mode, blob in both)
-        return old, new
-
-    def change(self, blobs: Mapping[str, bytes]) -> DraftChange:
-        """Return it as an edit."""
-        old, new = self.sides(blobs)
-        edit = Edit(
-            path=self.path,
-            old_digest=None if old is None else digest_of(old),
-            new=new,
-            executable=self.new_mode == _EXECUTABLE,
-        )
-        return DraftChange(edit=edit, old_mode=self.old_mode, new_mode=self.new_mode)
-
-    def diff(self, blobs: Mapping[str, bytes]) -> str:
-        """Return it as a diff."""
-        return file_diff(self.path, *self.sides(blobs), self.old_mode, self.new_mode)
-
-
 def _read_off(git: Git, tree: str) -> DraftTree:
     """Return what differs between a tree and the index."""
     fields = git.run("diff-index", "--cached", "-z", "--no-renames", "--raw", tree).split(b"\0")
-    found = [_Raw.read(meta, path) for meta, path in zip(fields[0:-1:2], fields[1::2], strict=True)]
-    found.sort(key=lambda raw: raw.path)
-    blobs = read_blobs(git, sorted({blob for raw in found for blob in raw.blobs}))
-    return DraftTree(
-        changes=tuple(raw.change(blobs) for raw in found), diff="".join(raw.diff(blobs) for raw in found)
+    raw = sorted(
+        (os.fsdecode(path), *meta.decode().removeprefix(":").split(" ")[:4])
+        for meta, path in zip(fields[0:-1:2], fields[1::2], strict=True)
+    )
+    sides = [side for _, *modes, old, new in raw for side in zip(modes, (old, new), strict=True)]
+    # A submodule's commit is no blob of ours: it has no bytes.
+    blobs = read_blobs(git, sorted({blob for mode, blob in sides if mode not in {ABSENT, GITLINK}}))
+
+    def content(mode: str, blob: str) -> bytes | None:
+        return None if mode == ABSENT else blobs.get(blob, b"")
+
+    return _draft_tree(
+        [
+            _Sides(path, content(old_mode, old), content(new_mode, new), old_mode, new_mode)
+            for path, old_mode, new_mode, old, new in raw
+        ]
     )
 
 
@@ -242,7 +211,7 @@ async def materialise(
     return Candidate(
         id=submission.id,
         origin=submission.kind,
-        edits=tuple(change.edit for change in draft.changes),
+        edits=draft.edits,
         diff=draft.diff,
         parent=submission.parent,
         explanation=submission.explanation,
@@ -414,12 +383,14 @@ def _pass_the_gate(mirror: Mirror, snapshot: Snapshot, draft: DraftTree, targets
     """Refuse paths that a candidate may not touch."""
     allowed = {target.path for target in targets}
     present = set(mirror.paths(snapshot))
-    new = {change.edit.path for change in draft.changes if change.edit.old_digest is None}
-    gone = {change.edit.path for change in draft.changes if change.edit.new is None}
-    for change in draft.changes:
-        path = change.edit.path
+    new = {edit.path for edit in draft.edits if edit.old_digest is None}
+    gone = {edit.path for edit in draft.edits if edit.new is None}
+    for edit in draft.edits:
+        path = edit.path
         reason = refuse_form(path) if path in allowed else refuse_path(path, protected=snapshot.protected)
-        reason = reason or _refuse_mode(change) or (refuse_new(path, present | new) if path in new else "")
+        if not reason and path in draft.irregular:
+            reason = "it is a symbolic link or a submodule"
+        reason = reason or (refuse_new(path, present | new) if path in new else "")
         if reason:
             raise _Refused(Code.PATH_NOT_ALLOWED, f"A candidate may not touch {path!r}: {reason}.")
     colliding = collisions(new, present - gone)
@@ -428,28 +399,18 @@ def _pass_the_gate(mirror: Mirror, snapshot: Snapshot, draft: DraftTree, targets
         raise _Refused(Code.PATH_NOT_ALLOWED, reason)
 
 
-def _refuse_mode(change: DraftChange) -> str:
-    if change.old_mode in _REGULAR and change.new_mode in _REGULAR:
-        return ""
-    return "it is a symbolic link or a submodule"
-
-
 async def _must_parse(mirror: Mirror, snapshot: Snapshot, draft: DraftTree, interpreter: Path | None) -> None:
     """Refuse Python files that are none, unless the snapshot's were none either (templates)."""
-    for change in draft.changes:
-        path, new = change.edit.path, change.edit.new
+    for edit in draft.edits:
+        path, new = edit.path, edit.new
         if new is None or not path.endswith(".py"):
             continue
         old = mirror.read(snapshot, path)
         fault = syntax_fault(new, old or b"")
         if fault and interpreter is not None and await anyio.to_thread.run_sync(_compiles, interpreter, new):
             continue
-        if fault and not _was_broken(old):
+        if fault and (old is None or not syntax_fault(old)):
             raise _Refused(Code.DOES_NOT_PARSE, f"{path} does not parse: {fault}.")
-
-
-def _was_broken(old: bytes | None) -> bool:
-    return old is not None and bool(syntax_fault(old))
 
 
 #: Compiling one file takes milliseconds; an interpreter that needs longer says nothing about the text.

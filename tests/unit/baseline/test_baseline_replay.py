@@ -59,6 +59,7 @@ def _call(digest: str, after: str = "left") -> CallOutcome:
     return CallOutcome(index=0, test="t", target=0, kind="return", digest=digest, after=after)
 
 
+@pytest.mark.slow
 async def test_the_second_replay_begins_in_a_later_second_than_the_captured_calls() -> None:
     captured_s = time()
     asked = _asked(captured_s, calls=(_call("seen"),))
@@ -67,6 +68,7 @@ async def test_the_second_replay_begins_in_a_later_second_than_the_captured_call
     assert asked.seconds[1] > int(captured_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "got",
     [

@@ -128,6 +128,7 @@ def test_pieces_mean_alone_what_they_mean_together(known: str, text: str) -> Non
     )
 
 
+@pytest.mark.slow
 @given(st.data())
 @hypothesis_settings(max_examples=drawn(80), deadline=None)
 def test_an_edited_module_of_the_standard_library_means_the_same_in_pieces(data: st.DataObject) -> None:

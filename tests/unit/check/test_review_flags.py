@@ -180,6 +180,7 @@ def test_other_encodings_and_other_files() -> None:
     assert added_flags({"data.txt": b""}, {"data.txt": b"import gc"}) == ()
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(SOURCES)))
 def test_the_baseline_has_no_flags(name: str) -> None:
     text = SOURCES[name]

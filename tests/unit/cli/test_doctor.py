@@ -28,6 +28,7 @@ def test_an_interpreter_tells_its_versions_or_fails(tmp_path: Path) -> None:
     assert _versions(tmp_path / "absent") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "words"), [("1", "1 slot"), ("900", "900 slots, more than the")])
 def test_doctor_says_how_many_checks_run_at_once(capsys, monkeypatch, asked: str, words: str) -> None:
     monkeypatch.setenv("COLUMNS", "300")
@@ -66,6 +67,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_doctor_names_where_settings_come_from(repository: Path, tmp_path: Path, capsys) -> None:
     (repository / "pyproject.toml").write_text("[tool.codeflash-parallel]\nseed = 5\n")
     arguments = ["doctor", "--python", sys.executable, "--output-format", "json"]
@@ -79,6 +81,7 @@ def test_doctor_names_where_settings_come_from(repository: Path, tmp_path: Path,
     assert "pytest" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_doctor_finds_what_is_missing(repository: Path, tmp_path: Path, capsys) -> None:
     bare = tmp_path / "bare" / "bin"
     bare.mkdir(parents=True)

@@ -65,6 +65,7 @@ def test_every_command_writes_one_json_document(
     assert data == value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_command_writes_into_a_file_instead(name: str, repository: Path, capsys) -> None:
     arguments, code, _, _ = JSON_CALLS[name]

@@ -62,6 +62,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_a_key_names_what_a_verdict_depends_on(project: Path) -> None:
     mine = key(project)
     assert key(project) == mine
@@ -111,6 +112,7 @@ def _skipped(project: Path) -> None:
     (project / "shop/sums.py").write_text(FAST_TOTAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_edit, _add, _remove, _make_executable, _link, _build, _hidden, _skipped])
 def test_a_snapshot_changes_with_the_tree(project: Path, change: Callable[[Path], None]) -> None:
     before = tree(project)
@@ -140,6 +142,7 @@ def _write_the_same(project: Path) -> None:
     path.write_text(path.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_touch, _stage, _commit, _log, _write_the_same])
 @pytest.mark.parametrize("first", [None, _edit, _add])
 def test_a_snapshot_depends_on_nothing_else(
@@ -197,6 +200,7 @@ CONTENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
 def test_payloads_come_back(project: Path, content: object) -> None:
     submission = Submission(
@@ -281,6 +285,7 @@ def test_payloads_of_others_are_refused(payload: str) -> None:
     assert caught.value.code == "BAD_PAYLOAD"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "code", "message", "hint"),
     [

@@ -59,6 +59,7 @@ def test_latecomers_are_served_in_turn_although_somebody_floods_the_queue():
     assert order[first + 19 :] == "a" * 85
 
 
+@pytest.mark.slow
 def test_costs_that_differ_hundredfold_are_shared_by_cost_and_not_by_jobs():
     jobs = flood("a", 40, cost_us=100 * SECOND) + flood("b", 2000, cost_us=SECOND)
     served = serve(SimulatedQueue(), jobs, until_us=2000 * SECOND)
@@ -79,6 +80,7 @@ def test_weights_divide_the_machine_within_five_percent():
         assert had[who] / whole == pytest.approx(weight / 7, rel=0.05), had
 
 
+@pytest.mark.slow
 def test_weights_hold_for_jobs_of_many_sizes():
     rng = random.Random(7)
     jobs = [Arrival(0, who, round(SECOND * rng.lognormvariate(0, 1))) for who in "abc" for _ in range(1200)]
@@ -129,6 +131,7 @@ def test_who_is_held_back_by_a_limit_of_its_own_saves_nothing_up():
     assert "aaa" not in order_of(after)[:60], order_of(after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(0, SEEDS, 50), *FAILED_ONCE])
 def test_waiting_is_bounded_at_every_seed(seed: int):
     """Fifty histories each. Before a share's next job starts, another one has got its own part, and no more.
@@ -240,6 +243,7 @@ def drawn_queue(rng: random.Random, strategy: Strategy) -> SimulatedQueue:
     return queue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", Strategy)
 def test_positions_are_the_order_of_the_claims(strategy: Strategy):
     for seed in range(60 * TIMES):

@@ -128,6 +128,7 @@ async def test_no_idea_is_an_answer():
         assert await broker.request_repair(repair()) == ProviderAnswers(answers=())
 
 
+@pytest.mark.slow
 async def test_requests_are_worked_on_at_once():
     together = threading.Barrier(WORKERS)
 
@@ -224,6 +225,7 @@ async def test_a_provider_that_comes_back_after_the_loop_has_ended_disturbs_nobo
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_program_whose_python_provider_hangs_in_a_child_exits(backend, tmp_path):
     """Our command line gives Python providers a process of their own: nothing joins at exit."""

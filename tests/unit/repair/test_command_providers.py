@@ -118,6 +118,7 @@ def gone(reader):
     return bool(ready) and os.read(reader, 1) == b""
 
 
+@pytest.mark.slow
 def test_a_hanging_command_and_what_it_started_are_killed_at_the_deadline(alive):
     hold, reader = alive
     with pytest.raises(CommandFailure, match=r"within 1 s"):
@@ -202,6 +203,7 @@ def provider(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_python_provider_is_called_in_a_process_of_its_own(provider):
     (answer,) = ask("provider.py:fix", cwd=str(provider))
     assert answer == Answer(content=Replacement(code="sib a {'m.py': 'x\\n'}"), parent="a")

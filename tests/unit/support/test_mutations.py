@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from textwrap import dedent
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import IN_FUNCTIONS, IN_MODULES, drawn, functions_of, sites
@@ -43,6 +44,7 @@ def test_every_kind_has_sites() -> None:
     assert {site.kind for site in sites(SOURCE)} == IN_FUNCTIONS.keys() | IN_MODULES.keys()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1))
 def test_mutants_parse_and_are_other_programs(seed: int) -> None:
     found = drawn(SOURCE, sites(SOURCE), 20, seed)

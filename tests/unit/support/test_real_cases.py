@@ -396,6 +396,7 @@ class TestAlgoTune:
     }
     TEXTS: ClassVar = {"AlgoTuneTasks/double/double.py": _TASK, "results/A/double/solver.py": _SOLVER}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("answer", "failed"), [("-problem - problem", 0), ("None", 4)])
     def test_the_tests_of_a_made_project_pass_with_reference_and_solver(
         self, tmp_path: Path, answer: str, failed: int
@@ -470,6 +471,7 @@ def test_the_cases_of_another_file_of_facts(tmp_path: Path) -> None:
         load_cases(["mine"], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["build.py", "run.py", "table.py", "truth.py"])
 def test_every_program_takes_a_file_of_facts(program: str) -> None:
     command = (sys.executable, FOLDER / program, "--help")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from selftest.table import most
 
 
+@pytest.mark.slow
 @given(st.integers(1, 500), st.data())
 def test_a_bound_lies_above_the_rate(count, data):
     hits = data.draw(st.integers(0, count))

@@ -52,6 +52,7 @@ def test_what_an_import_has_executed_is_compared(old: str, new: str, is_same: bo
     assert (list(before) == list(after)) is is_same
 
 
+@pytest.mark.slow
 def test_functions_made_from_files_are_found(tmp_path: Path) -> None:
     path = str(tmp_path / "made.py")
     space: dict[str, object] = {}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codeflash_parallel._runner.channel.record_channel import RecordBuffer
+from codeflash_parallel._runner.channels import RecordBuffer
 from codeflash_parallel._runner.imports.source_loader import VerifiedSources, restrict_bytecode
 
 

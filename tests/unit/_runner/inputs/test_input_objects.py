@@ -247,6 +247,7 @@ def test_where_one_class_was_seen_only_that_may_stand() -> None:
     assert {part.text for one in made for part in one.nodes} == {"a", "m", "b", "n"}
 
 
+@pytest.mark.slow
 def test_a_rare_class_is_drawn_as_often_as_a_common_one() -> None:
     common = Many(tuple(Leaf(str(number)) for number in range(60)), Leaf("m"))
     made = drawn([common, Many((Pair(Leaf("b"), Leaf("n")),), Leaf("o"))], common)

@@ -131,6 +131,7 @@ def test_two_arguments_that_are_one_object_stay() -> None:
     assert derived([call(shared, shared)]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("observed", "constant", "hits"),
     [
@@ -153,6 +154,7 @@ def test_constants_of_the_code_become_values_sizes_and_parts(observed: Any, cons
     assert any(hits(args[0]) for args in inside(seeds, constants=(constant,), count=3000))
 
 
+@pytest.mark.slow
 def test_many_inputs_where_types_allow() -> None:
     observed = [call([4, 8, 1], 3), call([2, 9, 9, 7, 5], 1)]
     assert len({repr(args) for args in inside(observed, count=3000)}) >= 200
@@ -205,6 +207,7 @@ def test_integers_that_no_float_holds_are_left_alone_and_others_change() -> None
     assert {huge + 1, huge * 10} & made == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observed", [list(range(3_000)), list(range(2_000)), "ab" * 60_000])
 def test_what_is_as_long_as_may_be_does_not_grow(observed: Any) -> None:
     made = derived([call(observed), call(observed[:20])], count=60)
@@ -240,6 +243,7 @@ def test_texts_come_with_their_markup_escaped() -> None:
 FEW = [[[5, 1, 3], [2, 2]], [[1, 3, 5], [2, 4]], [["b", "a", "c"], ["d", "b"]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observed", FEW, ids=["any", "sorted", "distinct texts"])
 def test_lists_come_far_beyond_the_observed_length(observed: list[list[Any]]) -> None:
     found = [args[0] for args in inside([call(items) for items in observed], count=3000)]

@@ -307,6 +307,7 @@ def test_code_of_the_project_is_not_run() -> None:
     assert rendering.render([hostile, hostile]) == "[Hostile(a=1), Hostile(a=1)]"
 
 
+@pytest.mark.slow
 def test_deep_structures_need_no_recursion() -> None:
     deep: list[Any] = []
     node: Any = types.SimpleNamespace(next=None)

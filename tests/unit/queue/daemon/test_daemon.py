@@ -183,6 +183,7 @@ async def test_calls_are_answered_and_errors_are_raised(tmp_path: Path) -> None:
         await ask(tmp_path, "ping")
 
 
+@pytest.mark.slow
 async def test_a_call_that_takes_long_shows_signs_of_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

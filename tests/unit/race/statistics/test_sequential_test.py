@@ -211,6 +211,7 @@ def test_dropping_is_for_good_and_only_once():
 finite = st.floats(-10, 10, allow_nan=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=drawn(30))
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.lists(finite, min_size=24, max_size=24), min_size=1),
@@ -260,6 +261,7 @@ def test_noise_is_named():
     assert visible_gain(replace(PLAN, min_speedup=0.2)) == 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sd", "gain"), [(0.001, 0.05), (0.012, 0.03), (0.03, 0.05), (0.06, 0.05)])
 def test_the_predicted_number_of_rounds_is_about_right(sd, gain):
     random, plan, used = Random(15), replace(PLAN, max_rounds=400), []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from codeflash_parallel._runner.channel.record_channel import RecordChannel, take_secret
+from codeflash_parallel._runner.channels import ArmControl, OrderSocket, RecordChannel, take_secret
 
 
 @pytest.fixture
@@ -68,3 +70,40 @@ def test_secrets_are_read_once(tmp_path: Path) -> None:
     assert take_secret({}) == b""
     with pytest.raises(OSError, match="secret"):
         take_secret({"secret": str(path)})
+
+
+def test_orders_bring_descriptors_and_are_accepted() -> None:
+    template, fork = (OrderSocket(end.detach()) for end in socket.socketpair())
+    reading, writing = os.pipe()
+    taken: list[bool] = []
+    passing = threading.Thread(target=lambda: taken.append(template.pass_on({"op": "fork"}, [writing])))
+    passing.start()
+    order, (number,) = fork.receive()
+    fork.accept()
+    passing.join()
+    assert (order, taken) == ({"op": "fork"}, [True])
+    assert os.path.sameopenfile(number, writing)
+    for descriptor in (reading, writing, number):
+        os.close(descriptor)
+    template.close()
+
+
+def test_an_end_that_is_gone_takes_nothing_and_ends_the_other() -> None:
+    template, fork = (OrderSocket(end.detach()) for end in socket.socketpair())
+    fork.close()
+    assert not template.pass_on({"op": "fork"}, [])
+    assert template.receive() == ({"op": "quit"}, [])
+    template.close()
+
+
+def test_an_arm_reads_lines_whole_and_ends_with_the_evaluator() -> None:
+    evaluator, arm = socket.socketpair()
+    control = ArmControl(arm.detach())
+    control.send("ready", n=1)
+    assert evaluator.recv(100) == b'{"t": "ready", "n": 1}\n'
+    evaluator.sendall(b'{"op": "a"}\n{"op"')
+    assert control.receive() == {"op": "a"}
+    evaluator.sendall(b': "b"}\n')
+    assert control.receive() == {"op": "b"}
+    evaluator.close()
+    assert control.receive() == {"op": "quit"}
