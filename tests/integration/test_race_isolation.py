@@ -184,7 +184,7 @@ async def test_what_a_unit_leaves_is_gone_when_the_next_one_comes(
     track: Track, level: IsolationLevel
 ) -> None:
     async with track.template(level, track.source(level)) as template:
-        leftovers = template.leftovers()
+        leftovers = template.seat.leftovers(template.workspace)
         await played(template)
         assert leftovers.remove()
         await played(template, 1)
@@ -211,7 +211,7 @@ async def test_units_are_known_by_the_kernel_s_numbers(track: Track, level: Isol
         outer = template._channel.pid
         unit = await template.fork(0, -1)
         await unit.block(ONCE, SMALL_S)
-        seat = template._seat
+        seat = template.seat
         assert process_table.children(outer) == [seat.init]
         assert seat.pid in process_table.children(seat.init)
         (pid,) = process_table.children(seat.pid)
@@ -228,7 +228,7 @@ async def test_daemons_of_units_end_with_the_arm(track: Track, level: IsolationL
         unit = await template.fork(0, -1)
         await unit.block(ONCE, SMALL_S)
         await unit.end()
-        daemons = [pid for pid in process_table.children(template._seat.init) if pid != template._seat.pid]
+        daemons = [pid for pid in process_table.children(template.seat.init) if pid != template.seat.pid]
         watches = [os.pidfd_open(pid) for pid in daemons]
         ended = await template.close()
     assert len(daemons) == 1

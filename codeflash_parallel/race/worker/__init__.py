@@ -2,5 +2,5 @@
 
 Offers: arm_pool.start_field (ArmPool), RaceEnvironment, arm_worker.ArmWorker and ResultJudge,
 process_accounting.ProcessAccounting, leftover_files.LeftoverFiles.
-Imports: race.plan, race.measurement, race.race_result, sandbox, process, result.
+Imports: check, race.plan, race.measurement, race.race_result, sandbox, process, result.
 """

@@ -158,7 +158,9 @@ class ArmPool:
 
     def remember(self) -> None:
         """Remember what lies in the arms' own folders; the baseline's two may share theirs."""
-        self._leftovers = {arm: template.leftovers() for arm, template in self.templates.items()}
+        self._leftovers = {
+            arm: template.seat.leftovers(template.workspace) for arm, template in self.templates.items()
+        }
 
     def tidy(self) -> frozenset[str]:
         """Remove what units left in folders of theirs; return the arms where that is not possible."""
@@ -175,7 +177,7 @@ class ArmPool:
     @property
     def shares_memory(self) -> bool:
         """Whether what lies in the host's shared memory may be one of the arms'."""
-        return any(template.shares_memory for template in self.templates.values())
+        return any(template.seat.shares_memory for template in self.templates.values())
 
     def rss_bytes(self) -> int:
         """Return the resident memory of all arms; what they share counts for each."""

@@ -15,8 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.comparison.accept_function import AcceptFunction, AcceptQuestion
 from codeflash_parallel.process.launcher.child_connection import ControlChannel
 from codeflash_parallel.process.process_table import child_called, children, own_number
 from codeflash_parallel.race.measurement import Block, BlockKind
@@ -74,16 +76,45 @@ class SampledResult:
     untold: str
 
 
-class ResultJudge(Protocol):
-    """Judges results; implemented by the engine."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultJudge:
+    """The user's judge of results in a race."""
+
+    judge: AcceptFunction
+    baseline: Baseline
 
     def accepts(self, call: int, digest: str, /) -> bool:
-        """Say whether a result was accepted before, or is the baseline's."""
-        ...
+        """Return whether a result was accepted before, or is the baseline's."""
+        expected = self.baseline.expected_call(call)
+        if expected is None:
+            return False
+        return digest == expected.digest or not self.judge.why_not(expected.index, digest)
 
     async def refused(self, results: Sequence[SampledResult], /) -> Mapping[str, str]:
-        """Return the arms of which a result is not accepted, and why, one clause each."""
-        ...
+        """Return the arms of which a result is not accepted, and why, one clause each.
+
+        Raises:
+            UsageError: `BAD_JUDGE`.
+        """
+        await self.judge.ask(self.baseline, filter(None, map(self._question, results)))
+        found = {result.arm: why for result in reversed(results) if (why := self._objection(result))}
+        return {
+            arm: f"a timed call gives a result that {self.judge.place} {why}" for arm, why in found.items()
+        }
+
+    def _question(self, result: SampledResult) -> AcceptQuestion | None:
+        expected = self.baseline.expected_call(result.call)
+        if expected is None or not result.plain:
+            return None
+        return AcceptQuestion(call=expected.index, digest=result.digest, plain=result.plain)
+
+    def _objection(self, result: SampledResult) -> str:
+        """Return why a result is not accepted; empty: it is."""
+        expected = self.baseline.expected_call(result.call)
+        if expected is None or not result.plain:
+            return f"cannot be given: it holds {result.untold or 'nothing'}"
+        why = self.judge.why_not(expected.index, result.digest)
+        return why and f"does not accept ({expected.test}): {why}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,8 +173,8 @@ class ArmTemplate:
         self.why_fewer = ""  # why the first call that is left out cannot be made
         self.helpers = 0
         self._channel = channel
-        self._workspace = arm.workspace
-        self._seat = WorkerLocation(pid=channel.pid)
+        self.workspace = arm.workspace
+        self.seat = WorkerLocation(pid=channel.pid)
 
     async def ready(self, deadline_s: float) -> int:
         """Wait until imports are done and inputs are loaded; return what that took in CPU nanoseconds.
@@ -155,20 +186,11 @@ class ArmTemplate:
         self.cycles, self.twins = _numbers(answer, "calls"), _numbers(answer, "twins")
         self.why_fewer = next(iter(answer.get("skipped", {}).values()), "")
         try:
-            self._seat = _location_of(self._channel.pid, self._workspace)
+            self.seat = _location_of(self._channel.pid, self.workspace)
         except ProcessEnded:
             raise ArmFailure("ended before its time") from None
-        self.helpers = ProcessAccounting(self._seat.pid).children()
-        return cpu_with_children_ns(self._seat.pid)
-
-    def leftovers(self) -> LeftoverFiles:
-        """Return the folders that only this arm and its workspace's others use, as they are now."""
-        return self._seat.leftovers(self._workspace)
-
-    @property
-    def shares_memory(self) -> bool:
-        """Whether what lies in the host's shared memory may be this arm's."""
-        return self._seat.shares_memory
+        self.helpers = ProcessAccounting(self.seat.pid).children()
+        return cpu_with_children_ns(self.seat.pid)
 
     async def fork(self, number: int, core: int) -> ArmWorker:
         """Fork a unit onto a core (-1: wherever it may run).
@@ -178,18 +200,14 @@ class ArmTemplate:
         """
         await self.say({"op": "unit", "core": None if core < 0 else core, "unit": number})
         answer = await self.hear("unit", SMALL_S)
-        pid = child_called(self._seat.pid, _number(answer, "pid"))
+        pid = child_called(self.seat.pid, _number(answer, "pid"))
         if not pid:
             raise ArmFailure("named a process that is not its own to be timed")
         return ArmWorker(self, pid)
 
     def rss_bytes(self) -> int:
         """Return the resident memory of the process."""
-        return ProcessAccounting(self._seat.pid).memory().now
-
-    def reaped_ns(self) -> int:
-        """Return the CPU time of the units that have ended and of all that they reaped, by the kernel."""
-        return reaped_children_ns(self._seat.pid)
+        return ProcessAccounting(self.seat.pid).memory().now
 
     async def close(self) -> ProcessExit:
         """Kill the process and its units; return how it ended."""
@@ -314,7 +332,7 @@ class ArmWorker:
         self._template = template
         self._witness = ProcessAccounting(pid)
         self._forked_bytes = self._witness.memory().now
-        self._reaped_before_ns = template.reaped_ns()
+        self._reaped_before_ns = reaped_children_ns(template.seat.pid)
         self._commands_ns = 0
         self._kept = 0
         self.said = ""
@@ -440,7 +458,7 @@ class ArmWorker:
         await self._template.say({"op": "end"})
         reaped = await self._template.hear("reaped", SMALL_S)
         # `wait4` is exact, and its caller is the arm; the process table is the kernel's, and coarse.
-        table_ns = self._template.reaped_ns() - self._reaped_before_ns - TABLE_GRAIN_NS
+        table_ns = reaped_children_ns(self._template.seat.pid) - self._reaped_before_ns - TABLE_GRAIN_NS
         wait4_ns = max(_number(reaped, "cpu_ns", 0), table_ns)
         return WorkerUsage(
             children_ns=max(0, wait4_ns - own_ns - self._commands_ns),

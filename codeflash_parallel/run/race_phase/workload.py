@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.comparison.accept_function import AcceptFunction, AcceptQuestion
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     SelectedRun,
@@ -19,7 +18,7 @@ from codeflash_parallel.config.settings import ComparisonMode, Settings
 from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.worker.arm_worker import SampledResult
+from codeflash_parallel.race.worker.arm_worker import ResultJudge
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
@@ -139,47 +138,6 @@ def ground_of(context: RunContext, workload: Workload) -> tuple[RunnerConfig, Ba
     return ground.runner, ground.baseline
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaceJury:
-    """The user's judge of results in a race (`race.worker.arm_worker`)."""
-
-    judge: AcceptFunction
-    baseline: Baseline
-
-    def accepts(self, call: int, digest: str, /) -> bool:
-        """Return whether a result was accepted before, or is the baseline's."""
-        expected = self.baseline.expected_call(call)
-        if expected is None:
-            return False
-        return digest == expected.digest or not self.judge.why_not(expected.index, digest)
-
-    async def refused(self, results: Sequence[SampledResult], /) -> Mapping[str, str]:
-        """Return the arms of which a result is not accepted, and why, one clause each.
-
-        Raises:
-            UsageError: `BAD_JUDGE`.
-        """
-        await self.judge.ask(self.baseline, filter(None, map(self._question, results)))
-        found = {result.arm: why for result in reversed(results) if (why := self._objection(result))}
-        return {
-            arm: f"a timed call gives a result that {self.judge.place} {why}" for arm, why in found.items()
-        }
-
-    def _question(self, result: SampledResult) -> AcceptQuestion | None:
-        expected = self.baseline.expected_call(result.call)
-        if expected is None or not result.plain:
-            return None
-        return AcceptQuestion(call=expected.index, digest=result.digest, plain=result.plain)
-
-    def _objection(self, result: SampledResult) -> str:
-        """Return why a result is not accepted; empty: it is."""
-        expected = self.baseline.expected_call(result.call)
-        if expected is None or not result.plain:
-            return f"cannot be given: it holds {result.untold or 'nothing'}"
-        why = self.judge.why_not(expected.index, result.digest)
-        return why and f"does not accept ({expected.test}): {why}"
-
-
 def bench_of(context: RunContext) -> RaceEnvironment:
     """Return what arms are run with."""
     judge = context.plan.judge
@@ -187,7 +145,7 @@ def bench_of(context: RunContext) -> RaceEnvironment:
         launcher=context.setup.launcher,
         runner_dir=context.runner.directory,
         limits=context.plan.limits,
-        jury=None if judge is None else RaceJury(judge=judge, baseline=context.baseline),
+        jury=None if judge is None else ResultJudge(judge=judge, baseline=context.baseline),
     )
 
 

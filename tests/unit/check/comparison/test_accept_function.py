@@ -16,8 +16,8 @@ from codeflash_parallel.check.comparison.call_comparison import (
 )
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, judged_calls, to_measure
 from codeflash_parallel.check.session.runner_report import CallDigests, CallOutcome, RunnerReport
+from codeflash_parallel.race.worker.arm_worker import ResultJudge
 from codeflash_parallel.result.outcome_codes import Code, Level
-from codeflash_parallel.run.race_phase.workload import RaceJury
 
 CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",
@@ -102,6 +102,6 @@ def test_in_a_race_a_result_is_known_by_what_was_accepted_before() -> None:
     )
     known = {(1, "good"): "", (3, "bad"): "the judge returns False"}
     judge = SimpleNamespace(place="j.py::f", why_not=lambda *key: known.get(key, "no answer"))
-    jury = RaceJury(judge=judge, baseline=baseline)  # type: ignore[arg-type]
+    jury = ResultJudge(judge=judge, baseline=baseline)  # type: ignore[arg-type]
     asked = [(0, "d"), (0, "good"), (1, "good"), (3, "good"), (3, "bad"), (9, "d")]
     assert [jury.accepts(*one) for one in asked] == [True, True, True, False, False, False]
