@@ -116,7 +116,7 @@ class Round:
         start_ns: by arm, CPU time that its process of this layout needed to become ready.
         queued: share of the timed blocks, all arms together, that was spent in line for a core.
         unclean: arms whose units left something behind that a later unit could find.
-        together: long calls of all arms ran at once (`together.py`).
+        together: long calls of all arms ran at once (see `may_run_together`).
     """
 
     number: int

@@ -302,8 +302,10 @@ def load_callable(spec: str) -> Callable[..., Any]:
         UsageError: `BAD_PROVIDER` when there is none.
     """
     where, _, name = spec.rpartition(":")
+    if where.endswith(".py"):
+        sys.path.insert(0, str(Path(where).resolve().parent))
     try:
-        found = getattr(_module(where), name)
+        found = getattr(loaded_module(where), name)
     except (ImportError, AttributeError, OSError) as error:
         raise UsageError("BAD_PROVIDER", f"The provider {spec!r} cannot be loaded: {error}.") from error
     if not callable(found):
@@ -340,15 +342,26 @@ def answer_document(answer: Answer) -> Document:
     return {**content_document(answer.content), **about}
 
 
-def _module(where: str) -> ModuleType:
-    if not where.endswith(".py"):
-        return import_module(where)
-    path = Path(where).resolve()
-    sys.path.insert(0, str(path.parent))
-    spec = spec_from_file_location(path.stem, path)
+def loaded_module(place: str, prefix: str = "") -> ModuleType:
+    """Return the module that a name or the path of a file names; importing it runs it.
+
+    Args:
+        prefix: begins the name under which a file's module is known: then it shadows none of the same stem.
+
+    Raises:
+        ImportError, OSError: there is none.
+    """
+    if not place.endswith(".py"):
+        return import_module(place)
+    path = Path(place).resolve()
+    spec = spec_from_file_location(f"{prefix}{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{where} is no Python file")
+        raise ImportError(f"{place} is no Python file")
     module = module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # dataclasses, pickles and type hints look for it there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
     return module

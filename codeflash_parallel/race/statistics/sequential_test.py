@@ -16,7 +16,8 @@ Decisions that only cost power (an arm is not worth timing on, the field is cut,
 by the size of an effect where it is plain, and else have an error of their own, `giving_up`: they may lose a
 gain near the target, or cost a confirmation that fails, and never make a false winner.
 
-Method: betting (see `evidence`); the error budget is divided evenly over the candidates (Bonferroni).
+Method: betting (see `confidence_sequence`); the error budget is divided evenly over the candidates
+(Bonferroni).
 """
 
 from __future__ import annotations

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from random import Random
-from types import ModuleType
 
 import anyio
 
@@ -37,6 +33,7 @@ from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, cont
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
+from codeflash_parallel.repair.provider_protocol import loaded_module
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
@@ -394,7 +391,7 @@ def _loaded(text: str) -> Policy:
     place, _, name = text.rpartition(":")
     try:
         with _current_folder_first():
-            module = _from_file(place) if place.endswith(".py") else importlib.import_module(place)
+            module = loaded_module(place, _PRIVATE)
         found: Policy = getattr(module, name)
     except (Exception, SystemExit) as error:
         raise UsageError(
@@ -413,18 +410,3 @@ def _current_folder_first() -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
-
-
-def _from_file(place: str) -> ModuleType:
-    path = Path(place)
-    spec = importlib.util.spec_from_file_location(f"{_PRIVATE}{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise FileNotFoundError(f"there is no file {place}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses, pickles and type hints look for it there
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[spec.name]
-        raise
-    return module
