@@ -89,16 +89,16 @@ def lint(session: nox.Session) -> None:
     python(session, "-m", "ruff", "format", "--check", ".")
     python(session, "-m", "mypy")
     session.run(str(Path(sys.executable).with_name("lint-imports")), external=True)
-    python(session, "-c", GUEST_COMPILES)
+    python(session, "-c", RUNNER_COMPILES)
 
 
-#: The guest runs in the project's interpreter, 3.9 and later: its grammar is checked for each of them.
-GUEST_COMPILES = """
+#: The runner runs in the project's interpreter, 3.9 and later: its grammar is checked for each of them.
+RUNNER_COMPILES = """
 import ast, pathlib
 for path in sorted(pathlib.Path("codeflash_parallel/_runner").rglob("*.py")):
     for minor in range(9, 15):
         ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, minor))
-print("The guest's grammar is that of 3.9 to 3.14.")
+print("The runner's grammar is that of 3.9 to 3.14.")
 """
 
 
@@ -453,7 +453,7 @@ def tests_under(posargs: Sequence[str], interpreter: Path) -> tuple[int, str]:
     own, asked = str(folder / "bin" / "python"), _what_is_asked_for()
     # Installed once: the pip that runs serves every environment, and the tools of `lint` are not for these.
     make = [str(interpreter), "-m", "venv", "--without-pip", str(folder)]
-    # Most of what is installed is never imported: what every guest and command imports is compiled, once.
+    # Most of what is installed is never imported: what every runner and command imports is compiled, once.
     install = [sys.executable, "-m", "pip", "--python", own, "install", "-q", "--no-compile", "-e", ".[test]"]
     stamp, said = folder / "installed", ""
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != asked:

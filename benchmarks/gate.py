@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/integration"))
 
 from check_lab import CheckLab, SomeServers, open_check_lab
-from compiled_guest import keep_guests_in
+from compiled_runner import keep_runners_in
 
 from codeflash_parallel.check.dispatch import run_dispatch
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
@@ -58,7 +58,7 @@ class TestTotals(unittest.TestCase):
 
 @contextmanager
 def _without_seals() -> Iterator[None]:
-    """Run guests without a key: nothing is sealed and no seal is looked at."""
+    """Start runners without a key: nothing is sealed and no seal is looked at."""
 
     def plain(_workspace: object, spec: Mapping[str, object], _canaries: object) -> tuple[object, RunSecrets]:
         return dict(spec), RunSecrets()
@@ -105,8 +105,8 @@ def _tell(name: str, pairs: Sequence[tuple[Cost, Cost]]) -> None:
 async def measure(pairs: int, seconds: float, tests: int) -> None:
     """Measure pairs of checks and print one line for each way to run them."""
     files = {"tests/test_styles.py": _TESTS.format(tests=tests, each=seconds / tests)}
-    with tempfile.TemporaryDirectory() as guests, tempfile.TemporaryDirectory() as folder:
-        keep_guests_in(Path(guests))
+    with tempfile.TemporaryDirectory() as runners, tempfile.TemporaryDirectory() as folder:
+        keep_runners_in(Path(runners))
         async with open_check_lab(Path(folder), files=files) as lab:
             why = await lab.start("tests", ForkPoint.IMPORTED)
             assert not why, why

@@ -27,17 +27,16 @@ import anyio
 from workloads import machine
 
 from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import RaceOutcome
-from codeflash_parallel.race.ranking.arm_comparison import ArmComparison
+from codeflash_parallel.race.ranking.arm_comparison import ArmComparison, confirmation_of, contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
+from codeflash_parallel.sandbox.runner_command import install_runner, parse_records, start_command
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from selftest.entries import TOKEN, bases, corpus
@@ -310,7 +309,7 @@ _work = work
 
 
 def work(items):
-    windows = sys.modules.get("_codeflash_guest.capture.timing_windows")
+    windows = sys.modules.get("_codeflash_runner.capture.timing_windows")
     if windows is None or not windows.CURRENT:
         return _work(items)
     announcer = windows.CURRENT[0]
@@ -338,10 +337,12 @@ class Lab:
     """One project, raced in copies of it."""
 
     def __init__(
-        self, folder: Path, runner: Any, module: str, tests: str, target: str, budget_s: float
+        self, folder: Path, launcher: Any, module: str, tests: str, target: str, budget_s: float
     ) -> None:
         self._folder, self._module, self._tests = folder, module, tests
-        self._bench = RaceEnvironment(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
+        self._bench = RaceEnvironment(
+            launcher=launcher, runner_dir=install_runner(folder / "cache"), limits=LIMITS
+        )
         self._spec = {"targets": [{"path": "mod.py", "qualname": target}], "prove": ["mod.py"], "seed": 1}
         self._budget_ns = int(budget_s * 1e9)
 
@@ -369,8 +370,8 @@ class Lab:
         run = {"mode": "tests", "args": [], "select": None, "wrap": "capture", "inputs": str(inputs)}
         run |= {"budget": {"calls": 200, "bytes": 10**7, "seconds": 10.0}, "stop": "never", "workers": 0}
         spec = {**self._spec, **run, "tracebacks": "short"}
-        command = guest_command(baseline, spec, LIMITS, self._bench.guest_dir)
-        records = parse_records((await self._bench.runner.run(command)).records)
+        command = start_command(baseline, spec, LIMITS, self._bench.runner_dir)
+        records = parse_records((await self._bench.launcher.run(command)).records)
         calls = [record for record in records if record["t"] == "call"]
         if work is WorkKind.CALLS:
             groups = cost_groups([(r["i"], r["test"], r["ns"], r["inputs"]) for r in calls])
@@ -417,12 +418,12 @@ def _held(raced: RaceOutcome) -> Any:
     return raced
 
 
-async def agreement(runner: Any, name: str, budget_s: float) -> dict[str, Any]:
+async def agreement(launcher: Any, name: str, budget_s: float) -> dict[str, Any]:
     """Time a rewrite by copies and in place."""
     text, rewrite, inputs = FUNCTIONS[name]
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        lab = Lab(Path(folder), runner, text, tests_of(name, inputs), name, budget_s)
+        lab = Lab(Path(folder), launcher, text, tests_of(name, inputs), name, budget_s)
         for work in (WorkKind.CALLS, WorkKind.IN_PLACE):
             found[work.value] = await lab.interval(work, rewrite)
     (_, low, high), (_, other_low, other_high) = found.values()
@@ -430,13 +431,13 @@ async def agreement(runner: Any, name: str, budget_s: float) -> dict[str, Any]:
     return {"function": name, **found, "agrees": is_found and low <= other_high and other_low <= high}
 
 
-async def cheated(runner: Any, name: str, budget_s: float) -> dict[str, Any]:
+async def cheated(launcher: Any, name: str, budget_s: float) -> dict[str, Any]:
     """Race a cheat in place."""
     base, entry = bases()["clock"], next((entry for entry in corpus() if entry.name == name), None)
     with tempfile.TemporaryDirectory() as folder:
         files = base.files
         function, code = (entry.timing.function, entry.code) if entry else ("work", FORGERIES[name])
-        lab = Lab(Path(folder), runner, files["mod.py"], files["test_mod.py"], function, budget_s)
+        lab = Lab(Path(folder), launcher, files["mod.py"], files["test_mod.py"], function, budget_s)
         credit, said = await lab.credited(code.replace(TOKEN, f"{TOKEN}-in-place"))
     for path in Path("/dev/shm").glob(f"{TOKEN}-in-place*"):  # noqa: ASYNC240 - nothing else runs
         path.unlink()
@@ -446,12 +447,12 @@ async def cheated(runner: Any, name: str, budget_s: float) -> dict[str, Any]:
 async def main(options: argparse.Namespace) -> int:
     print(machine(), flush=True)
     faults = 0
-    async with open_launcher() as runner:
+    async with open_launcher() as launcher:
         jobs = [(agreement, name) for name in options.functions] + [
             (cheated, name) for name in options.cheats
         ]
         for do, name in jobs:
-            line = await do(runner, name, options.budget)
+            line = await do(launcher, name, options.budget)
             faults += not line.get("agrees", line.get("credited", 0) <= CREDIT)
             print(json.dumps(line), flush=True)
             if options.file:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.sandbox.level_probe import LevelProber
-from codeflash_parallel.sandbox.runner_command import PACKAGE, install_guest
+from codeflash_parallel.sandbox.runner_command import PACKAGE, install_runner
 
 #: Wall and CPU milliseconds.
 _Spent = tuple[float, float]
@@ -84,8 +84,8 @@ class _Lab:
         self._tree, self._private = self._cache / "slot" / "tree", self._cache / "slot" / "private"
         for place in (self._tree, self._private, self._user):
             place.mkdir(parents=True)
-        self._guest = install_guest(self._cache)
-        prober = LevelProber(interpreter=Path(sys.executable), guest_dir=self._guest, cache=self._cache)
+        self._runner = install_runner(self._cache)
+        prober = LevelProber(interpreter=Path(sys.executable), runner_dir=self._runner, cache=self._cache)
         self._levels = [probe.level for probe in prober.every() if not probe.why_not]
 
     def measure(self, rounds: int, objects: int) -> dict[str, dict[IsolationLevel, list[_Spent]]]:
@@ -124,13 +124,13 @@ class _Lab:
             "root": str(self._tree),
             "private": str(self._private),
             "user_root": str(self._user),
-            "guest": str(self._guest),
+            "runner": str(self._runner),
             "path": str(path),
             "isolation": policy.as_spec(),
         }
         if not path.exists():
             path.write_text(json.dumps(spec), encoding="utf-8")
-        return [sys.executable, "-c", script, str(self._guest), str(path), *more]
+        return [sys.executable, "-c", script, str(self._runner), str(path), *more]
 
 
 def _cpu_of_children() -> float:

@@ -4,7 +4,7 @@
 
 While one `check` runs, its processes are looked at again and again. Resident memory counts shared pages in
 every process that maps them, proportional memory (PSS) divides them among these; what slots cost together is
-the sum of the latter. A server is a guest that was told to serve and outlives a check by far (its forks were
+the sum of the latter. A server is a runner that was told to serve and outlives a check by far (its forks were
 told the same); the table says the most that was seen at one time. At full size: one to two minutes.
 """
 
@@ -34,7 +34,7 @@ class Seen:
     """One process at one time."""
 
     pid: int
-    guest: bool
+    runner: bool
     serves: bool
     rss_mib: float
     pss_mib: float
@@ -45,7 +45,7 @@ class Peaks:
     """The most that was seen at one time, in MiB."""
 
     whole_pss: float
-    guests_pss: float
+    runners_pss: float
     server_rss: float
     server_pss: float
     servers: int
@@ -89,7 +89,7 @@ def see(pid: int) -> Seen | None:
         return None
     return Seen(
         pid=pid,
-        guest=b"CODEFLASH_PARALLEL_JOB=" in environment,
+        runner=b"CODEFLASH_PARALLEL_JOB=" in environment,
         serves=any(told_to_serve(os.fsdecode(word)) for word in words if word.endswith(b".json")),
         rss_mib=int(sizes["Rss"]) / 1024,
         pss_mib=int(sizes["Pss"]) / 1024,
@@ -98,7 +98,7 @@ def see(pid: int) -> Seen | None:
 
 @functools.cache
 def told_to_serve(spec: str) -> bool:
-    """Say whether the spec of a guest makes a server of it."""
+    """Say whether the spec of a runner makes a server of it."""
     try:
         return "serve" in json.loads(Path(spec).read_bytes())
     except (OSError, ValueError):
@@ -123,7 +123,7 @@ def peaks_of(looks: list[list[Seen]]) -> Peaks:
     servers = [[p for p in seen if times[p.pid] >= SERVING_LOOKS] for seen in looks]
     return Peaks(
         whole_pss=max(sum(p.pss_mib for p in seen) for seen in looks),
-        guests_pss=max(sum(p.pss_mib for p in seen if p.guest) for seen in looks),
+        runners_pss=max(sum(p.pss_mib for p in seen if p.runner) for seen in looks),
         server_rss=max((p.rss_mib for seen in servers for p in seen), default=0.0),
         server_pss=max((p.pss_mib for seen in servers for p in seen), default=0.0),
         servers=max(len(seen) for seen in servers),
@@ -169,8 +169,10 @@ def main() -> None:
 
 
 def show(way: str, slots: int, peaks: Peaks, indent: int) -> None:
-    each = peaks.guests_pss / slots
-    print(f"{'':{indent}}  {way:8}{slots:6}{peaks.whole_pss:9.0f}{peaks.guests_pss:11.0f}{each:7.0f}", end="")
+    each = peaks.runners_pss / slots
+    print(
+        f"{'':{indent}}  {way:8}{slots:6}{peaks.whole_pss:9.0f}{peaks.runners_pss:11.0f}{each:7.0f}", end=""
+    )
     print(f"{peaks.servers:9}{peaks.server_rss:7.0f}{peaks.server_pss:7.0f}", flush=True)
 
 

@@ -22,8 +22,8 @@ import anyio
 HERE = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "integration")]
 
-from compiled_guest import keep_guests_in  # noqa: E402
-from guest_runs import budget, run_guest, write_files  # noqa: E402
+from compiled_runner import keep_runners_in  # noqa: E402
+from runner_sessions import budget, run_session, write_files  # noqa: E402
 
 from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher  # noqa: E402
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits  # noqa: E402
@@ -67,11 +67,11 @@ def _process() -> float:
 
 def passed_by(folder: Path, rounds: int, calls: int) -> Rounds:
     """Time calls that are counted and not sampled in turns with calls that nobody counts."""
-    keep_guests_in(folder)
+    keep_runners_in(folder)
     out = folder / "rounds.json"
     suite = _SUITE.format(calls=calls, rounds=rounds, out=str(out))
     root = write_files(folder / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
-    run = run_guest(folder, root, targets=("mod.py::f",), wrap="capture", budget=budget(50))
+    run = run_session(folder, root, targets=("mod.py::f",), wrap="capture", budget=budget(50))
     if run.outcomes != {"test_cost": "passed"}:
         sys.exit(run.output)
     return [(ours, plain) for ours, plain in json.loads(out.read_text(encoding="utf-8"))]

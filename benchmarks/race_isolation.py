@@ -35,7 +35,7 @@ from codeflash_parallel.race.statistics.sequential_test import unit_sd
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 #: A benchmark of some 0.2 ms, in objects, strings and a file, which a sandbox might slow.
 SOURCE = """
@@ -74,14 +74,14 @@ async def one(launcher: Launcher, level: str, number: int, rounds: int) -> dict[
     """Hold one race and return its figures."""
     with tempfile.TemporaryDirectory(prefix="race-isolation-") as name:
         folder = Path(name)
-        guest_dir = install_guest(folder / "cache")
+        runner_dir = install_runner(folder / "cache")
         plan = RacePlan(
             groups=(CostGroup(name="run", ns=10**6, calls=(), tests=("run",)),),
             work=WorkKind.CALLABLE,
             cores=tuple(os.sched_getaffinity(0)),
         )
         plan = replace(plan, max_rounds=rounds)
-        bench = RaceEnvironment(runner=launcher, guest_dir=guest_dir, limits=ProcessLimits(wall_s=60))
+        bench = RaceEnvironment(launcher=launcher, runner_dir=runner_dir, limits=ProcessLimits(wall_s=60))
         arms = [arm(one, level, folder) for one in ARMS]
         raced = await race(bench, arm("base", level, folder), arms, plan, random=Random(number))
     if isinstance(raced, RaceFailed):

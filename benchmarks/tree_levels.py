@@ -12,15 +12,15 @@ from pathlib import Path
 
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 LEVELS = tuple(level.value for level in IsolationLevel)
 
-#: Confines itself as the guest does, and then is the tree.
+#: Confines itself as the runner does, and then is the tree.
 _ENTER = """
 import json, sys
 sys.path.append(sys.argv[1])
-from _codeflash_guest.sandbox import confinement
+from _codeflash_runner.sandbox import confinement
 with open(sys.argv[2]) as file:
     spec = json.load(file)
 text, sys.argv = sys.argv[3], ["-c", *sys.argv[4:]]
@@ -33,11 +33,11 @@ exec(compile(text, "tree", "exec"))
 
 
 class Ground:
-    """Where trees grow: a cache with the guest in it. To be closed."""
+    """Where trees grow: a cache with the runner in it. To be closed."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="process-trees-"))
-        self._guest = install_guest(self._folder / "cache")
+        self._runner = install_runner(self._folder / "cache")
 
     def command(self, level: str, root: Path, words: Sequence[str]) -> ChildCommand:
         """Return the command of a tree.
@@ -51,12 +51,12 @@ class Ground:
         private.mkdir(exist_ok=True)
         path = private / "spec.json"
         policy = IsolationPolicy(level=IsolationLevel(level), cache=str(self._folder / "cache"))
-        spec = {"root": root, "private": private, "user_root": root, "guest": self._guest, "path": path}
+        spec = {"root": root, "private": private, "user_root": root, "runner": self._runner, "path": path}
         text: dict[str, object] = {name: str(value) for name, value in spec.items()}
         text |= {"mode": "tests", "isolation": policy.as_spec()}
         path.write_text(json.dumps(text), encoding="utf-8")
         interpreter = str(Path(sys.executable).resolve())  # outside of a virtual environment it needs no site
-        argv = (interpreter, "-I", "-S", "-c", _ENTER, str(self._guest), str(path), *words)
+        argv = (interpreter, "-I", "-S", "-c", _ENTER, str(self._runner), str(path), *words)
         return ChildCommand(
             argv=(*argv, "{control}"), cwd=root, environment={}, limits=ProcessLimits(wall_s=300.0)
         )

@@ -22,7 +22,7 @@ from json_schema import run_schema
 from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
-from codeflash_parallel.cli.run_report import BY_VERDICT
+from codeflash_parallel.cli.stored_runs import BY_VERDICT
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, TABLE
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns

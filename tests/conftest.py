@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiled_guest import keep_guests_in
+from compiled_runner import keep_runners_in
 from effort import FEW, TIMES
 from hypothesis import settings
 from mounts import READ_ONLY, kept_read_only
+from shared_baselines import keep_baselines_in
 
 from codeflash_parallel.config.environment import QUIET_VARIABLE
 
@@ -49,8 +50,10 @@ def _quiet_of_one_s_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _guests_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    keep_guests_in(tmp_path_factory.mktemp("guests"))
+def _runners_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    keep_runners_in(tmp_path_factory.mktemp("runners"))
+    base = tmp_path_factory.getbasetemp()
+    keep_baselines_in((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "baselines")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Digests of values, as the guest makes them."""
+"""Digests of values, as the runner makes them."""
 
 from __future__ import annotations
 

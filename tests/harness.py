@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import pytest
 from aftermath import assert_same, picture, processes_of, worktrees_left
-from compiled_guest import put_into
+from compiled_runner import put_into
 from expectations import assert_known
 from mounts import READ_ONLY, mounting, read_only
 

@@ -9,8 +9,7 @@ from random import Random
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import NULL, CostGroup, RacePlan
 from codeflash_parallel.race.race_result import Disqualification, Raced
-from codeflash_parallel.race.statistics.held_out_inputs import claimed
-from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, claimed
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, drop, look
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 

@@ -17,15 +17,12 @@ from math import log
 from random import Random
 
 from calibration.traces import Layout
-from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.measurement import DecidingClock, counting
 from codeflash_parallel.race.plan import NULL, RacePlan, RaceStage
-from codeflash_parallel.race.race_result import Raced, RaceOutcome
+from codeflash_parallel.race.race_result import Raced, RaceOutcome, RaceRanking
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
-from codeflash_parallel.race.statistics.held_out_inputs import claimed
-from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
-from codeflash_parallel.race.statistics.round_validity import counting
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, claimed, track
 from codeflash_parallel.race.statistics.sequential_test import InterimState, look
 
 

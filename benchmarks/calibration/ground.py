@@ -13,7 +13,7 @@ from calibration.work import LIMITS, WORKS, Course, has_package
 from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,9 +39,9 @@ class Ground:
 async def ground(interpreter: Path) -> AsyncIterator[Ground]:
     """Have the host to ourselves, and a launcher, inside the block."""
     with tempfile.TemporaryDirectory(prefix="race-calibration-") as name:
-        async with host_quiet(os.environ).exclusive(), open_launcher() as runner:
+        async with host_quiet(os.environ).exclusive(), open_launcher() as launcher:
             bench = RaceEnvironment(
-                runner=runner, guest_dir=install_guest(Path(name) / "cache"), limits=LIMITS
+                launcher=launcher, runner_dir=install_runner(Path(name) / "cache"), limits=LIMITS
             )
             yield Ground(folder=Path(name), bench=bench, interpreter=interpreter)
 

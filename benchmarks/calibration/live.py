@@ -10,8 +10,8 @@ from calibration.work import Course
 from codeflash_parallel.race.plan import Arm, RacePlan
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import RaceOutcome
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
 
 
 class Contest:

@@ -93,7 +93,7 @@ def recorded(traces: Traces) -> str:
     rows = [recorded_row(cell, traces) for cell in traces.cells()]
     header = ["work, tests, background", "layouts", "rounds", "void", "sd of a round", "one each", "load"]
     return (
-        '### Recorded\n\nIdentical arms, through the real guest. "One each" is the sd where two rounds share '
+        '### Recorded\n\nIdentical arms, in the real runner. "One each" is the sd where two rounds share '
         f"new processes, as in the confirmation.\n\n{table(header, rows)}"
     )
 

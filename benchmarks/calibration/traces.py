@@ -1,4 +1,4 @@
-"""Rounds of identical arms, recorded through the real guest, from which campaigns are drawn again.
+"""Rounds of identical arms, recorded through the real runner, from which campaigns are drawn again.
 
 One sitting is what a race does between two starts of its processes: a layout with all arms, as the race has
 it, and then layouts of two rounds with few arms, as the confirmation has them. Nothing is decided meanwhile,
@@ -17,13 +17,11 @@ from random import Random
 from calibration.kept import Kept
 from calibration.work import Course
 from codeflash_parallel.process.machine import read_machine
-from codeflash_parallel.race.calibration import calibrate
-from codeflash_parallel.race.measurement import Round
+from codeflash_parallel.race.measurement import Round, judged, may_run_together
 from codeflash_parallel.race.plan import BASELINE, Arm, RacePlan, RaceStage
 from codeflash_parallel.race.race import HASH_SEEDS
 from codeflash_parallel.race.race_result import Raced
-from codeflash_parallel.race.round import RoundContext, run_round
-from codeflash_parallel.race.statistics.round_validity import judged, may_run_together
+from codeflash_parallel.race.round import RoundContext, calibrate, run_round
 from codeflash_parallel.race.statistics.sequential_test import InterimState
 from codeflash_parallel.race.worker.arm_pool import open_field
 from codeflash_parallel.result.codec import from_plain, to_plain

@@ -12,13 +12,13 @@ from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.config.environment import private_folders, project_environment
 from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.race.cost_groups import cost_groups
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.workload import Workload, budget_ns
 from codeflash_parallel.run.race_phase.workload_choice import twinned
-from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
+from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 
 LIMITS = ProcessLimits(wall_s=600, cpu_s=600)
 TARGET = {"targets": [{"path": "mod.py", "qualname": "work"}], "prove": ["mod.py"], "seed": 1}
@@ -164,20 +164,20 @@ class Course:
             "tracebacks": "none",
             "workers": 0,
         }
-        command = guest_command(baseline.workspace, spec, LIMITS, self.bench.guest_dir)
-        done = await self.bench.runner.run(command)
+        command = start_command(baseline.workspace, spec, LIMITS, self.bench.runner_dir)
+        done = await self.bench.launcher.run(command)
         calls = [r for r in parse_records(done.records) if r["t"] == "call"]
         if not calls:
             raise SystemExit(f"No call of {self.work.name} was captured: {done.stderr[-500:]}")
         groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
-        guest = RunnerConfig(
-            runner=self.bench.runner,
-            directory=self.bench.guest_dir,
+        runner = RunnerConfig(
+            launcher=self.bench.launcher,
+            directory=self.bench.runner_dir,
             targets=(Target(path="mod.py", qualname="work"),),
             request=TestRequest(),
             seed=1,
         )
-        groups = await twinned(guest, baseline.workspace, groups, self.inputs, self.twins)
+        groups = await twinned(runner, baseline.workspace, groups, self.inputs, self.twins)
         plan = RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
         workload = Workload(work=WorkKind.CALLS, why="", groups=groups)
         return replace(plan, budget_ns=budget_ns(Settings(), workload, done.cpu_ns))

@@ -1,4 +1,4 @@
-"""Start of the guest: ``python .../_codeflash_guest/__main__.py <spec.json> <records fd> [<control fd>]``.
+"""Start of the runner: ``python .../_codeflash_runner/__main__.py <spec.json> <records fd> [<control fd>]``.
 
 Runs in the project's interpreter. A process that `multiprocessing` spawns imports this file as its main
 module, too; it then only gets the guard that keeps imports inside the slot.
@@ -7,11 +7,11 @@ module, too; it then only gets the guard that keeps imports inside the slot.
 import os
 import sys
 
-#: Exit status of a guest that failed by itself (EX_SOFTWARE of sysexits.h).
+#: Exit status of a runner that failed by itself (EX_SOFTWARE of sysexits.h).
 _OWN_FAILURE = 70
 
 #: As `session.SPEC_VARIABLE`, which is not loaded where a process is spawned without it.
-_SPEC = "CODEFLASH_PARALLEL_GUEST_SPEC"
+_SPEC = "CODEFLASH_PARALLEL_RUNNER_SPEC"
 
 
 def _make_importable():
@@ -25,11 +25,11 @@ def _make_importable():
 
 
 def main(arguments):
-    """Run the guest and end the process; does not return."""
+    """Run the runner and end the process; does not return."""
     _make_importable()
-    from _codeflash_guest.channel import record_channel
+    from _codeflash_runner import channels
 
-    channel = record_channel.RecordChannel(int(arguments[1]))
+    channel = channels.RecordChannel(int(arguments[1]))
     status = _OWN_FAILURE
     try:
         status = _run(arguments, channel)
@@ -40,24 +40,23 @@ def main(arguments):
 
 
 def _run(arguments, channel):
-    from _codeflash_guest import session
-    from _codeflash_guest.channel import record_channel
+    from _codeflash_runner import channels, session
 
     spec = session.read_spec(arguments[0])
-    channel.seal_with(record_channel.take_secret(spec))
+    channel.seal_with(channels.take_secret(spec))
     os.environ[_SPEC] = os.path.abspath(arguments[0])
     control = [int(fd) for fd in arguments[2:]]
     if spec["mode"] == "forkserver":
-        from _codeflash_guest.forkserver import arm_forkserver
+        from _codeflash_runner.bench import race_arm
 
-        forked = arm_forkserver.run(spec, channel, control.pop())
+        forked = race_arm.run_server(spec, channel, control.pop())
         if forked == 0:
             return 0
         spec, *control = forked
         os.environ[_SPEC] = spec["path"]
     _confine(spec, channel)
     if "serve" in spec:
-        from _codeflash_guest.forkserver import template_server
+        from _codeflash_runner.forkserver import template_server
 
         template_server.begin(spec, channel, control.pop())
     return session.run(spec, channel, control)
@@ -65,7 +64,7 @@ def _run(arguments, channel):
 
 def _confine(spec, channel):
     """Confine this process before it runs any code of the project."""
-    from _codeflash_guest.sandbox import confinement
+    from _codeflash_runner.sandbox import confinement
 
     if "serve" in spec:
         confinement.confine_template(spec)
@@ -76,9 +75,9 @@ def _confine(spec, channel):
 def _tell(channel, error):
     import traceback
 
-    where = getattr(error, "where", None) or "guest"
+    where = getattr(error, "where", None) or "runner"
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    message = str(error) if where != "guest" else "".join(lines)[-4000:]
+    message = str(error) if where != "runner" else "".join(lines)[-4000:]
     channel.write("error", where=where, message=message)
 
 
@@ -97,11 +96,10 @@ def _spawned():
     """Give a process that `multiprocessing` spawned the same guard; it must not fail for our sake."""
     _make_importable()
     try:
-        from _codeflash_guest import session
-        from _codeflash_guest.channel import record_channel
-        from _codeflash_guest.imports import import_guard
+        from _codeflash_runner import channels, session
+        from _codeflash_runner.imports import import_guard
 
-        import_guard.install(session.read_spec(os.environ[_SPEC]), record_channel.RecordBuffer())
+        import_guard.install(session.read_spec(os.environ[_SPEC]), channels.RecordBuffer())
     except Exception as error:
         sys.stderr.write("codeflash-parallel: no import guard in this child: %r\n" % (error,))
 

@@ -1,4 +1,4 @@
-"""One guest from its spec to its exit status: surroundings first, then the mode's own work."""
+"""One runner from its spec to its exit status: surroundings first, then the mode's own work."""
 
 import importlib
 import json
@@ -25,11 +25,11 @@ _MODES = {
 }
 
 #: Tells spawned children and xdist workers where the spec lies.
-SPEC_VARIABLE = "CODEFLASH_PARALLEL_GUEST_SPEC"
+SPEC_VARIABLE = "CODEFLASH_PARALLEL_RUNNER_SPEC"
 
 
 class RunnerFailure(Exception):  # noqa: N818 - written as a record, never raised to users
-    """The guest cannot do its work; `where` names the part."""
+    """The runner cannot do its work; `where` names the part."""
 
     def __init__(self, where, message):
         super().__init__(message)
@@ -61,7 +61,7 @@ def read_spec(path):
     with open(path, "rb") as file:
         spec = json.loads(file.read())
     if spec.get("protocol") != PROTOCOL:
-        raise RunnerFailure("spec", "protocol %r, this guest speaks %d" % (spec.get("protocol"), PROTOCOL))
+        raise RunnerFailure("spec", "protocol %r, this runner speaks %d" % (spec.get("protocol"), PROTOCOL))
     return dict(spec, path=os.path.abspath(path))
 
 
@@ -86,7 +86,7 @@ def run(spec, channel, control):
 
 
 def _run_command(spec, channel):
-    """Run the user's command in the project's folder; its output is the guest's own."""
+    """Run the user's command in the project's folder; its output is the runner's own."""
     import shutil
     import subprocess
 

@@ -22,11 +22,11 @@ _SHOWN = 100
 
 
 def first_findings(
-    session: RunnerSession, guest: RunnerConfig, workspace: Workspace, *, runs_all: bool
+    session: RunnerSession, runner: RunnerConfig, workspace: Workspace, *, runs_all: bool
 ) -> Baseline:
     """Return the findings of the first run: the tests, those that notice the targets, and the versions."""
     report = session.report
-    names = tuple(str(target) for target in guest.targets)
+    names = tuple(str(target) for target in runner.targets)
     executing = executing_tests(report)
     selected = report.collected if runs_all else selected_tests(report, targets=len(names))
     durations_ns = {test: outcome.ns for test, outcome in report.tests.items()}

@@ -27,7 +27,7 @@ _RESERVED = frozenset(
     {
         *("pytest", "_pytest", "pluggy", "iniconfig", "xdist", "execnet", "hypothesis", "coverage", "py"),
         *("exceptiongroup", "tomli", "colorama", "pygments", "packaging"),
-        *("line_profiler", "_codeflash_guest"),
+        *("line_profiler", "_codeflash_runner"),
     }
 )
 _LONGEST_NAME_BYTES = 255

@@ -20,8 +20,7 @@ from codeflash_parallel.check.comparison.value_comparison import (
     together,
 )
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice, choose
-from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, run_served
-from codeflash_parallel.check.dispatch.step_times import StepTimes
+from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, StepTimes, run_served
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     RunnerSession,
@@ -32,7 +31,7 @@ from codeflash_parallel.check.session.runner_session import (
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace, WorkspaceTree
-from codeflash_parallel.sandbox.runner_command import guest_command
+from codeflash_parallel.sandbox.runner_command import start_command
 
 
 @asynccontextmanager
@@ -114,7 +113,7 @@ class CallReplay:
             derived = derived[: derived.index(last) + 1]
         made = (baseline.derived_inputs, derived)
         prove = tuple(edit.path for edit in self.candidate.edits)
-        spec = replay_spec(plan.guest, baseline.inputs, prove, calls, texts, made)
+        spec = replay_spec(plan.runner, baseline.inputs, prove, calls, texts, made)
         serving = choose(self.by_edits, new_process=plan.new_process)
         async with without(self.tree, part.aside):
             served = await run_served(self.place, spec, serving, partial(self._doubt, part))
@@ -128,13 +127,15 @@ class CallReplay:
 
 #: More failing tests than this are not run again: one is enough to look at.
 _TESTS = 5
-#: Where the guest's records go when pytest's own output is what one wants to see.
+#: Where the runner's records go when pytest's own output is what one wants to see.
 _HIDDEN_RECORDS = ("3", " 3>/dev/null")
 #: Where they go when they are the answer: the replayed call, its value, its arguments afterwards.
 _SHOWN_RECORDS = ("1", "")
 
 
-def reproduction(guest: RunnerConfig, baseline: Baseline, workspace: Workspace, outcome: CheckOutcome) -> str:
+def reproduction(
+    runner: RunnerConfig, baseline: Baseline, workspace: Workspace, outcome: CheckOutcome
+) -> str:
     """Write a spec beside the slot's tree and return the shell command that runs it.
 
     A differing call is replayed alone and printed as a JSON record, while the tests lie elsewhere if they did
@@ -142,7 +143,7 @@ def reproduction(guest: RunnerConfig, baseline: Baseline, workspace: Workspace, 
     that of the workspace.
 
     Args:
-        guest, baseline: what the candidate was held against.
+        runner, baseline: what the candidate was held against.
         workspace: where it is staged.
         outcome: of its check.
     """
@@ -152,15 +153,15 @@ def reproduction(guest: RunnerConfig, baseline: Baseline, workspace: Workspace, 
         call = (difference.call,)
         captured, derived = ((), call) if difference.derived else (call, ())
         made = (baseline.derived_inputs, derived)
-        spec = replay_spec(guest, baseline.inputs, (), captured, texts=call, derived=made)
+        spec = replay_spec(runner, baseline.inputs, (), captured, texts=call, derived=made)
         descriptor, redirection = _SHOWN_RECORDS
         aside = next(part.aside for part in baseline.parts if difference.call in part.known.all)
     else:
         failing = (*outcome.tests.failed_ids, *outcome.tests.missing_ids)[:_TESTS]
         run = SelectedRun(only=failing or None)
-        spec = {**selected_run_spec(guest, workspace, baseline, run), "summary": True}
+        spec = {**selected_run_spec(runner, workspace, baseline, run), "summary": True}
         descriptor, redirection = _HIDDEN_RECORDS
-    command = guest_command(workspace, spec, ProcessLimits(wall_s=0), guest.directory)
+    command = start_command(workspace, spec, ProcessLimits(wall_s=0), runner.directory)
     words = [descriptor if word == "{records}" else word for word in command.argv]
     seed = f"PYTHONHASHSEED={workspace.environment['PYTHONHASHSEED']}"
     return _without(workspace.root, aside, shlex.join(["env", seed, *words]) + redirection)

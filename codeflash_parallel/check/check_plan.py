@@ -9,7 +9,7 @@ from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.accept_function import AcceptFunction
 from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.dispatch.fork_points import ForkChoice
-from codeflash_parallel.check.dispatch.step_times import ProcessUsage
+from codeflash_parallel.check.dispatch.run_dispatch import ProcessUsage
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.result_model import FailedTest, FirstDifference, TestCounts, ValueCounts
@@ -71,7 +71,7 @@ class CheckPlan:
         judge: the user's, which is asked about other results; `None`: there is none.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     baseline: Baseline
     limits: ProcessLimits
     compare_values: bool

@@ -26,8 +26,7 @@ from codeflash_parallel.check.dispatch.fork_points import (
     choose,
     furthest,
 )
-from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, WarmServers, run_served
-from codeflash_parallel.check.dispatch.step_times import StepTimes
+from codeflash_parallel.check.dispatch.run_dispatch import RunPlace, StepTimes, WarmServers, run_served
 from codeflash_parallel.check.integrity.canaries import draw
 from codeflash_parallel.check.integrity.process_faults import unbelievable
 from codeflash_parallel.check.session.runner_report import RunnerReport
@@ -143,8 +142,8 @@ class _Work:
         tree: WorkspaceTree | None = None,
     ) -> None:
         self._plan, self._baseline, self._candidate, self._tree = plan, plan.baseline, candidate, tree
-        self._place = RunPlace(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
-        self._observed = observable(plan.baseline, plan.guest.targets, candidate) if plan.watches else {}
+        self._place = RunPlace(runner=plan.runner, workspace=workspace, limits=plan.limits, servers=servers)
+        self._observed = observable(plan.baseline, plan.runner.targets, candidate) if plan.watches else {}
         self._began_ns = monotonic_ns()
         self._account = StepTimes()
 
@@ -215,7 +214,7 @@ class _Work:
     async def _tests(self, run: SelectedRun, expected: Mapping[str, str]) -> RunnerSession:
         plan, baseline = self._plan, self._baseline
         run = replace(run, prove=self._prove)
-        spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
+        spec = selected_run_spec(plan.runner, self._place.workspace, baseline, run)
         suite_s = baseline.suite_s if run.only is None else baseline.seconds_of(run.only)
         serving = choose(
             self._by_edits,
@@ -240,7 +239,7 @@ class _Work:
         if self._plan.by_edits is not None:
             return self._plan.by_edits
         ground = ForkContext(
-            targets=self._plan.guest.targets,
+            targets=self._plan.runner.targets,
             sources=self._plan.sources,
             packages=_packages(self._place.workspace, self._candidate),
         )
@@ -314,8 +313,8 @@ async def trial(
     wrap = WrapMode.DIGEST if plan.watches else WrapMode.NONE
     run = SelectedRun(wrap=wrap, order=tuple(tests), tracebacks=Tracebacks.NATIVE)
     # The arguments stay those of all selected tests: they are what a template was started with.
-    spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
-    place = RunPlace(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
+    spec = selected_run_spec(plan.runner, workspace, plan.baseline, run)
+    place = RunPlace(runner=plan.runner, workspace=workspace, limits=plan.limits, servers=servers)
     served = await run_served(place, spec, ForkChoice(point=ForkPoint.COLLECTED), _no_doubt)
     got, expected = served.session.report.tests, plan.baseline.expected
     return frozenset(test for test in tests if test in got and got[test].outcome == expected[test])

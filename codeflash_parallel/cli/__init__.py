@@ -2,6 +2,6 @@
 
 `run.py`: run, check, resume; `stored_runs.py`: apply, show, list, clean; `doctor.py`; `serve.py`; `queue/`.
 
-Offers: `main.main`, `run_report.report`, `output.Output`, `exit_codes.ExitCode`.
+Offers: `main.main`, `stored_runs.report`, `output.Output`, `exit_codes.ExitCode`.
 Imports: every room.
 """

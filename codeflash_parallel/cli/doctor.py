@@ -188,11 +188,11 @@ def _versions(interpreter: Path) -> dict[str, str]:
 def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
     """Say of each isolation level whether it works, by running it, and which one a run would have."""
     from codeflash_parallel.sandbox.level_probe import LevelProber, choose
-    from codeflash_parallel.sandbox.runner_command import install_guest
+    from codeflash_parallel.sandbox.runner_command import install_runner
 
     with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-") as scratch:
         cache = Path(scratch)
-        prober = LevelProber(interpreter=interpreter, guest_dir=install_guest(cache), cache=cache)
+        prober = LevelProber(interpreter=interpreter, runner_dir=install_runner(cache), cache=cache)
         for probe in prober.every():
             value = f"not here: {probe.why_not}" if probe.why_not else "ok"
             yield Finding(name=f"isolation {probe.level}", value=f"{value}; {probe.note}".removesuffix("; "))

@@ -28,7 +28,7 @@ from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.workload import Workload, race_plan
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 #: Id of the candidate, whose code is the baseline's.
 SAME = "same"
@@ -117,11 +117,11 @@ async def _checked(settings: Settings, interpreter: Path, cache: Path, interrupt
     loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
     interrupts.passed_to(lambda _name: loop.call_soon_threadsafe(scope.cancel))
     with scope:
-        guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
-        async with open_launcher() as runner, host_quiet(os.environ, _say).exclusive():
+        runner_dir = await anyio.to_thread.run_sync(install_runner, cache)
+        async with open_launcher() as launcher, host_quiet(os.environ, _say).exclusive():
             with _new_folder(cache) as folder:
                 bench = RaceEnvironment(
-                    runner=runner, guest_dir=guest_dir, limits=ProcessLimits(wall_s=120.0, cpu_s=120.0)
+                    launcher=launcher, runner_dir=runner_dir, limits=ProcessLimits(wall_s=120.0, cpu_s=120.0)
                 )
                 found = await _raced(settings, bench, Path(folder), interpreter)
         interrupts.come_too_late()

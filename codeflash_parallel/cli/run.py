@@ -15,8 +15,7 @@ from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
-from codeflash_parallel.cli.run_report import exit_code_of, report
-from codeflash_parallel.cli.stored_runs import add_run, find_places
+from codeflash_parallel.cli.stored_runs import add_run, exit_code_of, find_places, report
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.config.settings_table import SettingColumns, SettingGroup
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.events import Event, Observer
     from codeflash_parallel.result.result_model import RunResult
     from codeflash_parallel.run.evaluator import Evaluator
-    from codeflash_parallel.run.providers import Providers
+    from codeflash_parallel.run.provider_requests import Providers
 
 #: Settings of a stored run that may be changed: they change no verdict.
 _CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
@@ -158,7 +157,7 @@ def _providers(args: argparse.Namespace, settings: Settings, repair: str, refine
     Raises:
         UsageError: one cannot be run.
     """
-    from codeflash_parallel.run.providers import Providers
+    from codeflash_parallel.run.provider_requests import Providers
 
     cwd = str(Path(args.project).resolve())
     return Providers.of(repair, refine, deadline_s=settings.provider_timeout, cwd=cwd)

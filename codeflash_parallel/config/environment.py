@@ -65,7 +65,7 @@ _REFUSED: tuple[tuple[str, ...], ...] = (
     # Folders of a slot, other names for them, and a shell's idea of where it is: the user's tree.
     ("HOME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"),
     ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
-    # How the interpreter starts: the guest decides, and the user's shell must not.
+    # How the interpreter starts: the runner decides, and the user's shell must not.
     ("PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "PYTHONOPTIMIZE", "PYTHONHOME"),
     # Where byte code is written, and the order of sets.
     ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"),
@@ -195,7 +195,7 @@ def project_environment(
     return {
         **_taken_over(base, pass_env),
         **{name: str(private / folder) for name, folder in _FOLDERS.items()},
-        # Children of tests write no byte code; the guest turns writing on for the slot itself.
+        # Children of tests write no byte code; the runner turns writing on for the slot itself.
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": str(HASH_SEEDS[1]),
         SLOT_VARIABLE: str(number),

@@ -10,12 +10,12 @@ from typing import Any
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.result_model import LineProfile, LineTiming
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ProcessRunner, Workspace
-from codeflash_parallel.sandbox.runner_command import guest_command, parse_records, whole_number
+from codeflash_parallel.sandbox.runner_command import parse_records, start_command, whole_number
 
 #: Longest line of source kept; the rest of a longer one says nothing about time.
 MAX_TEXT = 500
 
-#: How much of a failing guest's own words is kept.
+#: How much of a failing runner's own words is kept.
 SAID_CHARS = 300
 
 
@@ -27,31 +27,31 @@ class ProfileFailure:
 
 
 async def profile(
-    runner: ProcessRunner,
+    launcher: ProcessRunner,
     workspace: Workspace,
     *,
     spec: Mapping[str, Any],
     limits: ProcessLimits,
-    guest_dir: Path,
+    runner_dir: Path,
 ) -> LineProfile | ProfileFailure:
     """Profile the targets' lines over the captured calls in a workspace.
 
     Args:
-        runner: starts the guest.
+        launcher: starts the runner.
         workspace: holds the code to be profiled.
-        spec: `targets`, `prove`, `inputs` and what else the guest's mode `profile` takes; `mode` is set here.
-        limits: of the guest; tracing costs a factor of ten to fifty, its deadline is the caller's choice.
-        guest_dir: what `install_guest` returned.
+        spec: `targets`, `prove`, `inputs` and what else the runner's mode `profile` takes; `mode` is set.
+        limits: of the runner; tracing costs a factor of ten to fifty, its deadline is the caller's choice.
+        runner_dir: what `install_runner` returned.
 
     Returns:
         The profile, or why there is none. Never raises for a candidate's fault.
     """
-    command = guest_command(workspace, {**spec, "mode": "profile"}, limits, guest_dir)
-    return read_profile(await runner.run(command))
+    command = start_command(workspace, {**spec, "mode": "profile"}, limits, runner_dir)
+    return read_profile(await launcher.run(command))
 
 
 def read_profile(ended: ProcessExit) -> LineProfile | ProfileFailure:
-    """Return the profile among the records of a guest, or why there is none."""
+    """Return the profile among the records of a runner, or why there is none."""
     records = list(parse_records(ended.records))
     for record in records:
         if record.get("t") == "profile":

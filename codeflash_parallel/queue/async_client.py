@@ -28,7 +28,7 @@ from codeflash_parallel.result.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Observer, RunFinished
 from codeflash_parallel.result.result_model import RunResult
-from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.run_folder import stored_result
 
 #: A waiting thread returns after so many seconds to see whether its task still waits.
@@ -151,7 +151,7 @@ async def grade_queued(
     """Submit a candidate for a grader, wait, and return the scores.
 
     Raises:
-        Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `run.custom_grader.grade`.
+        Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `run.evaluator.grade`.
     """
     made = partial(job_request, JobKind.COMMAND, project, [candidate], settings, command=command)
     done = await _done(await anyio.to_thread.run_sync(made), settings)

@@ -33,7 +33,7 @@ from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStar
 from codeflash_parallel.result.outcome_codes import Code, Trait
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.run_state import RaceMode
 
 _MODES: Final = {

@@ -3,7 +3,7 @@
 One table of tests and their sentences, in two parts at the end of this file. `MISCONDUCT` is checked after
 every round, on all arms: those that are caught leave the race. `DOUBTS` are checked on a gain that a
 confirmation found: the first one that holds says why the gain is not credited. Work beside the clock
-(`statistics.log_ratios`) and gains on known inputs only (`statistics.held_out_inputs`) need no sentence
+(`statistics.log_ratios`) and gains on known inputs only (`claimed` there) need no sentence
 here: they are taken off the figure itself.
 """
 

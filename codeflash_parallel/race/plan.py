@@ -86,10 +86,10 @@ class CostGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
-    """One competitor: a workspace that holds its code, and the fields of its guest's spec.
+    """One competitor: a workspace that holds its code, and the fields of its runner's spec.
 
     Attributes:
-        spec: `targets`, `prove`, `inputs` and whatever else the guest's mode `arm` needs; `mode`, `work`
+        spec: `targets`, `prove`, `inputs` and whatever else the runner's mode `arm` needs; `mode`, `work`
             and `groups` are filled in by the race.
     """
 
@@ -179,7 +179,7 @@ class RacePlan:
         Identical code in two processes that are forked off one interpreter differs by 0 to 0.5 % for as long
         as both live, a third of what one round scatters by: drawn from records, two rounds a set made no
         false claim in 40,000. On a near miss there are more rounds, as many as a gain of 3 % needs where
-        rounds scatter by 3 %. A third of the error budget, unless `rank.confirmation_of` divides it among
+        rounds scatter by 3 %. A third of the error budget, unless `confirmation_of` divides it among
         more attempts.
 
         Args:

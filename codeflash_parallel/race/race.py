@@ -13,15 +13,29 @@ from statistics import median
 import anyio
 
 from codeflash_parallel.process.machine import read_machine
-from codeflash_parallel.race.calibration import BlockScale, calibrate, for_sprint, predicted_ns
 from codeflash_parallel.race.guards import misconduct, unstable_groups
-from codeflash_parallel.race.measurement import Round
+from codeflash_parallel.race.measurement import Round, judged, may_run_together, void_note
 from codeflash_parallel.race.plan import BASELINE, NULL, Arm, CostGroup, RacePlan, RaceStage
-from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed, RaceOutcome
-from codeflash_parallel.race.round import RoundContext, run_round
-from codeflash_parallel.race.statistics.held_out_inputs import claimed
-from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
-from codeflash_parallel.race.statistics.round_validity import judged, may_run_together, void_note
+from codeflash_parallel.race.race_result import (
+    ArmFailure,
+    ArmWorkTimeout,
+    Disqualification,
+    RaceBudgetExceeded,
+    Raced,
+    RaceFailed,
+    RaceOutcome,
+    code_of,
+    out_of,
+)
+from codeflash_parallel.race.round import (
+    BlockScale,
+    RoundContext,
+    calibrate,
+    for_sprint,
+    predicted_ns,
+    run_round,
+)
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, claimed, track
 from codeflash_parallel.race.statistics.sequential_test import (
     SPRINT_ROUNDS,
     ArmStanding,
@@ -32,13 +46,6 @@ from codeflash_parallel.race.statistics.sequential_test import (
     places,
     rounds_needed,
     visible_gain,
-)
-from codeflash_parallel.race.worker.arm_failure import (
-    ArmFailure,
-    ArmWorkTimeout,
-    RaceBudgetExceeded,
-    code_of,
-    out_of,
 )
 from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart, RaceEnvironment, start_field
 from codeflash_parallel.race.worker.arm_worker import SECOND

@@ -1,23 +1,32 @@
-"""Rounds: every arm forked onto one core, blocks in turn, the baseline near each."""
+"""Rounds: every arm forked onto one core, blocks in turn, the baseline near each.
+
+How many calls make a block, and how many blocks a round, is found out on the baseline.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from random import Random
 
 import anyio
 
-from codeflash_parallel.race.calibration import SLOW_FACTOR, BlockScale
-from codeflash_parallel.race.measurement import Block, BlockKind, Round
-from codeflash_parallel.race.plan import BASELINE, NULL, RaceStage, block_order
-from codeflash_parallel.race.statistics.round_validity import MachineReading, queued_share, stepped
-from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmWorkTimeout
+from codeflash_parallel.race.measurement import Block, BlockKind, Round, queued_share
+from codeflash_parallel.race.plan import (
+    BASELINE,
+    LEAN_CYCLE_NS,
+    NULL,
+    RacePlan,
+    RaceStage,
+    WorkKind,
+    block_order,
+)
+from codeflash_parallel.race.race_result import ArmFailure, ArmWorkTimeout
 from codeflash_parallel.race.worker.arm_pool import ArmPool
 from codeflash_parallel.race.worker.arm_worker import (
     GRAIN_S,
@@ -29,27 +38,198 @@ from codeflash_parallel.race.worker.arm_worker import (
 )
 from codeflash_parallel.race.worker.leftover_files import SharedMemoryLeftovers
 
+#: A candidate's block may take this many times the baseline's before it is given up as slower.
+SLOW_FACTOR = 20
+
+#: Seconds added to that, for machines that stand still for a moment.
+PATIENCE_S = 1.0
+
+#: Passes over a group while its cost is being found out; each is longer than the one before.
+CALIBRATION_STEPS = 6
+
+#: How much longer one such pass may be than the one before.
+CALIBRATION_GROWTH = 16
+
+#: Where less than this share of its own time is CPU time, work is waiting, and that sizes the blocks.
+BUSY_SHARE = 0.2
+
+#: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
+LONGEST_PASS = 4
+
+#: Palindromes are so few that so many rounds fit into this share of the budget: more rounds tell as much as
+#: longer ones, and the first ones drop most arms.
+FITTING_ROUNDS = {RaceStage.RACE: 16, RaceStage.CONFIRMATION: 24}
+FITTING_SHARE = 0.5
+
+#: CPU time that making the inputs of a block of several passes may take: where copies are dear, blocks are
+#: short.
+MAKING_NS = 6_000_000
+
+#: CPU time that encoding outcomes of a checked block may take, and how many are encoded at least: all have
+#: been compared before the race, and one takes up to 1 ms, beside 1.5 ms for all that is timed in a block.
+ENCODING_NS = 4_000_000
+LEAST_DRAWN = 4
+
+#: Calls in place in one block at most, and about how long we take to read the clocks of one.
+MOST_WINDOWS = 400
+WINDOW_NS = 200_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockScale:
+    """Size of one block of a group.
+
+    Attributes:
+        cycle: calls of one pass over the group.
+        calls: calls of one block; a multiple of `cycle`.
+        block_ns: wall time of such a block of the baseline.
+        palindromes: how often every arm's blocks are run in both orders in a round.
+        more: so many times as many calls make a block of a candidate.
+        making_ns: CPU time of making the inputs of such a block of the baseline.
+        twin_calls: calls of one block of twins.
+        twin_blocks: such blocks there are; in a round every arm has one of them.
+        drawn: outcomes of a checked block that are encoded, at most.
+    """
+
+    cycle: int
+    calls: int
+    block_ns: int
+    palindromes: int = 1
+    more: int = 1
+    making_ns: int = 0
+    twin_calls: int = 0
+    twin_blocks: int = 0
+    drawn: int = LEAST_DRAWN
+
+    @property
+    def is_lean(self) -> bool:
+        """Return whether one pass is so long that nothing is repeated."""
+        return self.block_ns * self.cycle > LEAN_CYCLE_NS * self.calls
+
+    @property
+    def deadline_s(self) -> float:
+        """Return how long a candidate's block may take."""
+        return PATIENCE_S + SLOW_FACTOR * self.block_ns / SECOND
+
+
+async def calibrate(field: ArmPool, plan: RacePlan, core: int, left_s: float = inf) -> tuple[BlockScale, ...]:
+    """Find out on the baseline how many calls make a block of the planned length, for every group.
+
+    Args:
+        left_s: of the race's budget.
+
+    Raises:
+        ArmFailure: the baseline is lost.
+        ArmWorkTimeout: one pass takes longer than is left of the budget.
+    """
+    template = field.templates[BASELINE]
+    unit = await template.fork(0, core)
+    cycles = template.cycles if plan.work is WorkKind.CALLS else (1,) * len(plan.groups)
+    end_s = time.monotonic() + min(left_s, plan.budget_ns / SECOND)
+    scales = tuple([await _scale(unit, group, cycle, plan, end_s) for group, cycle in enumerate(cycles)])
+    await unit.end()
+    field.tidy()
+    return with_palindromes(scales, len(field.templates) - 1, plan)
+
+
+async def _scale(unit: ArmWorker, group: int, cycle: int, plan: RacePlan, end_s: float) -> BlockScale:
+    passes = 1
+    job = BlockRequest(kind=BlockKind.FIRST, group=group, calls=cycle)
+    block = await unit.block(job, max(0.0, end_s - time.monotonic()))
+    drawn = max(LEAST_DRAWN, ENCODING_NS * cycle // max(1, block.deferred_ns))
+    for _ in range(CALIBRATION_STEPS):
+        if block.cpu_ns + block.rest_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
+            break
+        # The first pass of a new process is slower than the next ones; only those give the size.
+        more = replace(job, calls=cycle * passes)
+        block = await unit.block(more, max(0.0, end_s - time.monotonic()))
+        if block.cpu_ns >= plan.block_ns / 2 or block.windows > MOST_WINDOWS / 2:
+            break
+        wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
+        passes = max(passes + 1, min(passes * CALIBRATION_GROWTH, wanted))
+    # Not the wall clock: on a busy machine most of it is time in line for a core.
+    own_ns = block.cpu_ns + block.waited_ns
+    busy = block.cpu_ns >= BUSY_SHARE * own_ns
+    took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
+    making_ns = block.prepared_ns * cycle // block.calls
+    final = max(1, min(round(plan.block_ns / max(took_ns, 1)), MAKING_NS // max(making_ns, 1)))
+    if plan.work is WorkKind.IN_PLACE:
+        final = max(1, min(final, MOST_WINDOWS * block.calls // max(1, block.windows)))
+        took_ns = (block.cpu_ns + block.rest_ns) // block.calls + WINDOW_NS * block.windows // block.calls
+    block_ns = max(1, took_ns * final)
+    twins = plan.groups[group].twins
+    scale = BlockScale(
+        cycle=cycle,
+        calls=cycle * final,
+        block_ns=block_ns,
+        making_ns=making_ns * final,
+        twin_calls=len(twins[0]) if twins else 0,
+        twin_blocks=len(twins),
+        drawn=drawn,
+    )
+    return with_more(scale, plan)
+
+
+def with_more(scale: BlockScale, plan: RacePlan) -> BlockScale:
+    """Return a scale by which blocks of fast candidates are about as long as those of the baseline.
+
+    One block is of one pass at least: where that is longer than planned, less is missing.
+    """
+    most = MAKING_NS // max(scale.making_ns, 1)
+    more = max(1, min(round(plan.more_calls * plan.block_ns / scale.block_ns), most))
+    return scale if scale.is_lean or plan.work is WorkKind.IN_PLACE else replace(scale, more=more)
+
+
+def with_palindromes(scales: tuple[BlockScale, ...], arms: int, plan: RacePlan) -> tuple[BlockScale, ...]:
+    """Return scales with as many palindromes as are useful, and fit into the budget.
+
+    Args:
+        arms: that race, the baseline not counted.
+    """
+    once_ns = max(1, sum(_turn_ns(scale, arms) for scale in scales))
+    fitting = FITTING_SHARE * plan.budget_ns / FITTING_ROUNDS[plan.stage] / once_ns
+    useful = [_useful(scale, plan) / len(scales) for scale in scales]
+    return tuple(
+        scale if scale.is_lean else replace(scale, palindromes=max(1, int(min(ceil(wanted), fitting))))
+        for scale, wanted in zip(scales, useful, strict=True)
+    )
+
+
+def for_sprint(scales: tuple[BlockScale, ...]) -> tuple[BlockScale, ...]:
+    """Return scales of a race's first rounds, which only look for large differences: half as many blocks."""
+    return tuple(replace(scale, palindromes=max(1, scale.palindromes // 2)) for scale in scales)
+
+
+def _useful(scale: BlockScale, plan: RacePlan) -> float:
+    """Return how many palindromes are useful; copies of inputs may take as long as arms are to be timed."""
+    wanted = max(plan.least_palindromes, plan.timed_ns / (2 * scale.block_ns))
+    whole_ns = 2 * wanted * scale.block_ns + plan.timed_ns
+    return min(wanted, whole_ns / (2 * (scale.block_ns + scale.making_ns)))
+
+
+def predicted_ns(scales: tuple[BlockScale, ...], arms: int) -> int:
+    """Return about how long a round of that many arms (the baseline not counted) will take."""
+    total = 0
+    for scale in scales:
+        total += _turn_ns(scale, arms) * scale.palindromes
+        calls = scale.twin_calls + (0 if scale.is_lean else scale.cycle)
+        total += calls * (arms + 1) * (scale.block_ns + scale.making_ns) // scale.calls
+    return total
+
+
+def _turn_ns(scale: BlockScale, arms: int) -> int:
+    """Return about how long one palindrome takes; where nothing is repeated, every arm has one block."""
+    block_ns = scale.block_ns + scale.making_ns
+    if scale.is_lean:
+        return block_ns * (arms + 1)
+    own_ns = scale.block_ns + scale.making_ns * scale.more
+    return 2 * (arms * own_ns + (arms + 1) // 2 * block_ns)
+
+
 _CPU_DEVICES = Path("/sys/devices/system/cpu")
-#: Clocks read within this time are read at once; tried so many times.
-_AT_ONCE_NS = 1_000_000
-_TRIES = 20
-
-#: Reads the machine's clocks.
-ReadMachine = Callable[[], MachineReading]
-
 #: In so many of a group's rounds all outcomes of a checked block are encoded, where that is dear; else some.
 #: Who is wrong in one call only, and only where it is timed, is found by that.
 FULL_CHECKS = 1 / 8
-
-
-def read_machine() -> MachineReading:
-    """Read the clocks as of one moment; on a busy machine we may lose the core between two of them."""
-    clocks = (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
-    for _ in range(_TRIES):
-        first, boot, real, last = map(time.clock_gettime_ns, clocks)
-        if last - first < _AT_ONCE_NS:
-            break
-    return MachineReading(monotonic_ns=first, boot_ns=boot, real_ns=real)
 
 
 def _text(path: Path) -> str:
@@ -122,12 +302,11 @@ async def run_round(
     scales: tuple[BlockScale, ...],
     place: RoundContext,
     random: Random,
-    read: ReadMachine = read_machine,
 ) -> Round:
     """Run one round on every arm of the field; arms that are lost on the way are in `field.lost`.
 
-    The round is void if the machine's clocks jumped in it, or if the budget ended in it: then the units are
-    left as they are, and the field is to be closed.
+    The round is void if the budget ended in it: then the units are left as they are, and the field is to be
+    closed.
 
     Raises:
         ArmFailure: the baseline is lost.
@@ -135,16 +314,14 @@ async def run_round(
     # Only long calls run at once: a round without any is one like all others.
     at_once = place.together and any(scale.is_lean for scale in scales)
     play = _Play(field, replace(place, together=at_once))
-    before = read()
     spent = ""
     with stand_aside(place.core):
         try:
             await _play_all(play, scales, random)
         except _BudgetSpent:
             spent = "the budget ended in it"
-    after = read()
     round_ = play.result()
-    return replace(round_, queued=queued_share(round_.blocks), void=spent or stepped(before, after))
+    return replace(round_, queued=queued_share(round_.blocks), void=spent)
 
 
 async def _play_all(play: _Play, scales: tuple[BlockScale, ...], random: Random) -> None:

@@ -21,16 +21,26 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from codeflash_parallel.repair.provider_documents import Question, read_answers, request_document
-from codeflash_parallel.repair.provider_protocol import Answer
+from codeflash_parallel.repair.provider_protocol import Answer, Question, read_answers, request_document
 from codeflash_parallel.result.errors import UsageError
 
 #: More than this on stdout is no answer.
 _MAX_ANSWER_BYTES = 32 * 1024 * 1024
 #: How much of stderr is worth showing.
 _TAIL_BYTES = 4096
-#: Runs a command so that it dies with the thread that asked: `exec` keeps a death signal.
-_STARTER = Path(__file__).with_name("command_starter.py")
+#: Becomes a command that dies with the thread that asked: `exec` keeps a death signal (option 1 of prctl sets
+#: it). It ends with 127, as in shells, where that thread has died before.
+_STARTER = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+parent, *argv = sys.argv[1:]
+if os.getppid() != int(parent):
+    os._exit(127)
+try:
+    os.execvp(argv[0], argv)
+except OSError as error:
+    sys.exit(f"{argv[0]}: {error.strerror}")
+"""
 
 
 class CommandFailure(RuntimeError):  # noqa: N818 - the provider's failure, told in its request's outcome
@@ -76,7 +86,7 @@ class ProviderProcesses:
     def _start(
         self, argv: Sequence[str], streams: tuple[IO[bytes], IO[bytes], IO[bytes]], cwd: str | None
     ) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", str(_STARTER), str(os.getpid()), *argv]
+        command = [sys.executable, "-I", "-S", "-c", _STARTER, str(os.getpid()), *argv]
         stdin, stdout, stderr = streams
         with self._lock:
             if self._closed:
@@ -132,7 +142,7 @@ _CALLABLE = re.compile(r"(?:[^\s:]+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
 #: Starts our worker by code, not by ``-m``: the provider's folder need not know where we are installed.
 _WORKER = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
-    "from codeflash_parallel.repair.provider_documents import main; sys.exit(main(sys.argv[1:]))"
+    "from codeflash_parallel.repair.provider_protocol import main; sys.exit(main(sys.argv[1:]))"
 )
 
 

@@ -10,8 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.report.columns import ranked
-from codeflash_parallel.report.phrases import duration, total_ns
+from codeflash_parallel.report.columns import duration, ranked, total_ns
 from codeflash_parallel.result.result_model import LineProfile, LineTiming, RunResult, Speedup
 from codeflash_parallel.result.safe_text import one_line, printable
 

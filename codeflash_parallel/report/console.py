@@ -22,19 +22,17 @@ from codeflash_parallel.report.columns import (
     STYLES,
     WIDE,
     Column,
-    origin_cell,
-    ranked,
-    speedup_cell,
-    verdict_cell,
-)
-from codeflash_parallel.report.phrases import (
     compared_words,
     dropped_words,
     flags_words,
     group_lines,
+    origin_cell,
     race_lines,
     race_sentence,
+    ranked,
+    speedup_cell,
     uncompared_words,
+    verdict_cell,
     verdict_sentence,
 )
 from codeflash_parallel.report.timing_table import footer, isolation_words, served_by_candidate

@@ -10,8 +10,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from codeflash_parallel.report.columns import COLUMNS, NOTHING, verdict_cell
-from codeflash_parallel.report.phrases import race_lines, verdict_sentence
+from codeflash_parallel.report.columns import COLUMNS, NOTHING, race_lines, verdict_cell, verdict_sentence
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.result.safe_text import one_line, printable

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from codeflash_parallel.report.columns import COLUMNS, ranked
-from codeflash_parallel.report.phrases import race_sentence, verdict_sentence
+from codeflash_parallel.report.columns import COLUMNS, race_sentence, ranked, verdict_sentence
 from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.result.safe_text import one_line, printable

@@ -35,7 +35,7 @@ class IsolationLevel(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GuestLimits:
+class RunnerLimits:
     """Limits of one process, besides those that the launcher counts for the whole tree; 0: no limit.
 
     Attributes:
@@ -70,10 +70,10 @@ class IsolationPolicy:
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     cache: str = ""
-    limits: GuestLimits = field(default_factory=GuestLimits)
+    limits: RunnerLimits = field(default_factory=RunnerLimits)
 
     def as_spec(self) -> dict[str, Any]:
-        """Return it as it goes into a guest's spec."""
+        """Return it as it goes into a runner's spec."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 

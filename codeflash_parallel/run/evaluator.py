@@ -1,7 +1,8 @@
-"""The library: `evaluate` for one call, `Evaluator` for many on one preflight."""
+"""The library: `evaluate` for one call, `Evaluator` for many on one preflight, and the user's own grader."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
@@ -17,16 +18,21 @@ from codeflash_parallel.config.settings import FREE, Executor, Settings, changed
 from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
-from codeflash_parallel.result.candidate_model import Submission
+from codeflash_parallel.result.candidate_model import Submission, Unappliable
 from codeflash_parallel.result.errors import UsageError, ungrouped
 from codeflash_parallel.result.events import CandidateFinished, Event, Observer
+from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits
 from codeflash_parallel.run.pipeline import Run, new_run_id
-from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
+from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 from codeflash_parallel.workspace.cache_layout import disk_faults
 from codeflash_parallel.workspace.git.git_client import find_repository
+from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 _State = TypeVar("_State")
@@ -169,7 +175,7 @@ class Evaluator:
         """Return the JSON object that a command of the caller's prints in a slot that holds a candidate.
 
         Raises:
-            UsageError, EnvironmentFault: see `run.custom_grader.grade`. Cancelling kills the command.
+            UsageError, EnvironmentFault: see `grade`. Cancelling kills the command.
 
         .. versionadded:: 0.1.0
         """
@@ -177,8 +183,6 @@ class Evaluator:
             from codeflash_parallel.queue.async_client import grade_queued
 
             return await grade_queued(self._path, self._settings, candidate, command)
-        from codeflash_parallel.run.custom_grader import grade
-
         resources = self._open
         async with self._turn:
             with ungrouped(), disk_faults(resources.setup.cache):
@@ -401,3 +405,72 @@ class ResultStream:
             return await self._results.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
+
+
+#: How much of what a failing command said is told.
+_SAID_CHARS = 2000
+#: Longest time of a command where the settings name no wall budget.
+_WALL_S = 3600.0
+
+
+async def grade(
+    resources: EvaluatorResources, submission: Submission, command: Sequence[str], run_id: str
+) -> dict[str, Any]:
+    """Return the JSON object that a command prints in a slot that holds a candidate.
+
+    The command is run in the project's folder, `python` is the project's interpreter, and it may do what
+    tests may do. It ends with status 0 and prints one JSON object, and nothing else, to its standard output.
+
+    Args:
+        resources: of the repository.
+        run_id: names the slots' owner.
+
+    Raises:
+        UsageError: `DOES_NOT_APPLY`, `COMMAND_FAILED`, or `BAD_SCORES`.
+        EnvironmentFault: the machine, or the snapshot. Cancelling kills the command.
+    """
+    setup = resources.setup
+    limits = ProcessLimits(
+        wall_s=setup.settings.wall_budget or _WALL_S,
+        memory_bytes=setup.shares.memory_bytes,
+        output_bytes=1 << 20,
+    )
+    async with setup.quiet.shared():
+        snapshot = await resources.snapshot()
+        pool = await resources.pool(snapshot, run_id)
+        targets = await targets_of(setup.mirror, snapshot, setup.settings.functions, [submission])
+        made = await materialise(setup.mirror, snapshot, submission, targets, interpreter=setup.interpreter)
+        if isinstance(made, Unappliable):
+            raise UsageError(made.code, made.reason)
+        async with pool.acquire() as slot:
+            await slot.stage(made.edits)
+            spec = {"mode": "command", "command": list(command)}
+            done = await setup.launcher.run(start_command(slot.workspace, spec, limits, setup.runner_dir))
+    return scores_of(done, command)
+
+
+def scores_of(done: ProcessExit, command: Sequence[str]) -> dict[str, Any]:
+    """Return what a command printed.
+
+    Raises:
+        UsageError: `COMMAND_FAILED` or `BAD_SCORES`, with what it said.
+        EnvironmentFault: `NO_MEMORY`: it was killed for want of it.
+    """
+    name = " ".join(command)[:_SAID_CHARS]
+    said = (done.stderr or done.stdout or done.message)[-_SAID_CHARS:]
+    statuses = [
+        record.get("status") for record in parse_records(done.records) if record.get("t") == "command"
+    ]
+    if done.ended is not ExitKind.EXITED or not statuses:
+        raise UsageError("COMMAND_FAILED", f"`{name}` was ended ({done.ended.value}): {said}")
+    if statuses[-1] != 0:
+        how = "was not found" if statuses[-1] is None else f"ended with status {statuses[-1]}"
+        raise UsageError("COMMAND_FAILED", ": ".join(filter(None, (f"`{name}` {how}", said))))
+    try:
+        scores = json.loads(done.stdout)
+        json.dumps(scores, allow_nan=False)  # NaN is read by us, and by few others
+    except (ValueError, RecursionError) as error:
+        raise UsageError("BAD_SCORES", f"`{name}` printed no JSON: {error}.") from error
+    if not isinstance(scores, dict):
+        raise UsageError("BAD_SCORES", f"`{name}` printed JSON that is no object.")
+    return scores

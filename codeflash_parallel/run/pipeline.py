@@ -19,11 +19,9 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run import result_builder
 from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.provider_requests import ProviderRequests, open_providing
-from codeflash_parallel.run.providers import Providers, command_of
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RunFindings
+from codeflash_parallel.run.provider_requests import ProviderRequests, Providers, command_of, open_providing
 from codeflash_parallel.run.race_phase.race_coordinator import RaceCoordinator, load_policy
-from codeflash_parallel.run.run_context import RunFindings
 from codeflash_parallel.run.run_folder import save_run
 from codeflash_parallel.run.run_preparation import Entries, RunPreparation
 from codeflash_parallel.run.run_state import (
@@ -32,11 +30,12 @@ from codeflash_parallel.run.run_state import (
     RaceMode,
     RunEnd,
     RunRequest,
+    StepCache,
+    StepKind,
     write_end,
     write_request,
 )
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
-from codeflash_parallel.run.step_cache import StepCache, StepKind
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import anyio
 
 from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
 from codeflash_parallel.race.plan import BASELINE
 from codeflash_parallel.repair.broker import (
@@ -21,6 +24,7 @@ from codeflash_parallel.repair.broker import (
     may_repair,
     open_broker,
 )
+from codeflash_parallel.repair.command_providers import CommandProvider, command_provider
 from codeflash_parallel.repair.provider_protocol import (
     Ancestor,
     Outcome,
@@ -28,6 +32,8 @@ from codeflash_parallel.repair.provider_protocol import (
     ProviderFailure,
     RefinementKind,
     RefinementRequest,
+    Refiner,
+    Repairer,
     RepairRequest,
 )
 from codeflash_parallel.result.candidate_model import (
@@ -38,10 +44,66 @@ from codeflash_parallel.result.candidate_model import (
 )
 from codeflash_parallel.result.result_model import LineProfile, Speedup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.ledger import CandidateEntry
-from codeflash_parallel.run.providers import Providers
-from codeflash_parallel.run.run_context import RaceFinding, RunContext
-from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.run.ledger import CandidateEntry, RaceFinding, RunContext
+from codeflash_parallel.run.run_state import ProviderCommand, RunRequest, StepKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Providers:
+    """The repairer and the refiner of a run, where there are some."""
+
+    repairer: Repairer | None = None
+    refiner: Refiner | None = None
+
+    @classmethod
+    def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
+        """Return the providers that two texts name, see `command_provider`; an empty one names none.
+
+        Raises:
+            UsageError: `BAD_COMMAND` when one cannot be run.
+        """
+        return cls(
+            repairer=command_provider(repair, "repair", deadline_s=deadline_s, cwd=cwd) if repair else None,
+            refiner=command_provider(refine, "refine", deadline_s=deadline_s, cwd=cwd) if refine else None,
+        )
+
+    def completed(self, settings: Settings) -> Providers:
+        """Return the providers with those that the settings name."""
+        repair = "" if self.repairer else settings.repair_command
+        refine = "" if self.refiner else settings.refine_command
+        named = Providers.of(repair, refine, deadline_s=settings.provider_timeout)
+        return Providers(repairer=self.repairer or named.repairer, refiner=self.refiner or named.refiner)
+
+    def resumed(self, request: RunRequest, deadline_s: float) -> Providers:
+        """Return the providers with the commands that a run had."""
+        repairer, refiner = self.repairer, self.refiner
+        if repairer is None and request.repairer and request.repairer.argv:
+            repairer = CommandProvider(**asdict(request.repairer), deadline_s=deadline_s)
+        if refiner is None and request.refiner and request.refiner.argv:
+            refiner = CommandProvider(**asdict(request.refiner), deadline_s=deadline_s)
+        return Providers(repairer=repairer, refiner=refiner)
+
+    def missing(self, request: RunRequest) -> list[str]:
+        """Return one sentence for each provider that a run had and that is not there any more."""
+        both = (
+            ("repairer", request.repairer, self.repairer),
+            ("refiner", request.refiner, self.refiner),
+        )
+        return [
+            f"The run had a {name} that is a callable; it is not given now, and asked nothing more."
+            for name, had, has in both
+            if had is not None and has is None
+        ]
+
+
+def command_of(provider: object) -> ProviderCommand | None:
+    """Return the command of a provider, without arguments for a Python callable."""
+    if provider is None:
+        return None
+    if not isinstance(provider, CommandProvider):
+        return ProviderCommand()
+    return ProviderCommand(argv=provider.argv, cwd=str(Path(provider.cwd or os.curdir).resolve()))
+
 
 #: Tracing every line costs a factor of ten to fifty; captured calls beyond these are not profiled.
 _PROFILED_CALLS = 500
@@ -175,7 +237,7 @@ class ProviderRequests:
         known: LineProfile | None = context.cache.get(LineProfile, StepKind.PROFILE, name, prove)
         if known is not None:
             return known
-        spec = context.guest.spec(
+        spec = context.runner.spec(
             "profile",
             prove,
             inputs=context.baseline.inputs,
@@ -187,7 +249,11 @@ class ProviderRequests:
         limits = ProcessLimits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=memory_bytes)
         async with context.quiet.shared():
             found = await profile(
-                context.setup.launcher, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
+                context.setup.launcher,
+                workspace,
+                spec=spec,
+                limits=limits,
+                runner_dir=context.runner.directory,
             )
         if isinstance(found, ProfileFailure):
             self._ledger.warn(f"There is no line profile of {name}. {found.reason}")

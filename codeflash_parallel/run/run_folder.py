@@ -21,8 +21,7 @@ from codeflash_parallel.result.result_model import (
     RunFault,
     RunResult,
 )
-from codeflash_parallel.run.run_state import REQUEST, RunState, is_alive, read_state
-from codeflash_parallel.run.step_cache import StepCache, StepKind
+from codeflash_parallel.run.run_state import REQUEST, RunState, StepCache, StepKind, is_alive, read_state
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: Names a user may give instead of a run's id.

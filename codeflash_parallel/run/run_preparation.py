@@ -15,12 +15,11 @@ from codeflash_parallel.check.candidate_changes import Changes
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import Candidate, CandidateId, Unappliable
 from codeflash_parallel.result.codec import to_plain
-from codeflash_parallel.run.ledger import CandidateEntry
-from codeflash_parallel.run.run_context import RunContext, RunFindings
+from codeflash_parallel.run.ledger import CandidateEntry, RunContext, RunFindings
+from codeflash_parallel.run.run_state import StepCache, StepKind
 from codeflash_parallel.run.run_targets import must_have_named, targets_of
 from codeflash_parallel.run.setup.evaluator_resources import BaselineRequest, EvaluatorResources
 from codeflash_parallel.run.setup.evaluator_setup import Setup
-from codeflash_parallel.run.step_cache import StepCache, StepKind
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
@@ -118,15 +117,15 @@ class RunPreparation:
                     pool = await self._resources.pool(snapshot, self._slots_name())
             self._warn(pool.warnings)
         with account.phase("baseline"):
-            guest = setup.guest(targets, snapshot, account.seed)
-            if self._cache.set_ground(self._resources.baselines.ground(guest, snapshot)):
+            runner = setup.runner(targets, snapshot, account.seed)
+            if self._cache.set_ground(self._resources.baselines.ground(runner, snapshot)):
                 self._warn(
                     ["Interpreter, packages, environment or our version have changed: all are judged again."]
                 )
             preparer = CandidatePreparer(setup, snapshot, targets, self._cache)
             there = known(source, self._settings.max_candidates)
             demand = BaselineRequest(
-                guest=guest,
+                runner=runner,
                 snapshot=snapshot,
                 pool=pool,
                 candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,

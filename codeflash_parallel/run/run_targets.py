@@ -52,7 +52,7 @@ _CALLABLES = {
 def named_callable(
     setting: str, place: str, source: bytes | None, targets: Iterable[Target]
 ) -> dict[str, str]:
-    """Return what a guest's spec says of a callable that the user names: `path`, `name` and `source`.
+    """Return what a runner's spec says of a callable that the user names: `path`, `name` and `source`.
 
     Args:
         setting: `benchmark` or `accept`.

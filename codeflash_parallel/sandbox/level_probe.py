@@ -1,6 +1,6 @@
 """Find out, by running each once, which isolation levels work here, and choose one.
 
-What was found is kept in the cache for as long as the machine runs, by interpreter and version of the guest.
+What was found is kept in the cache for as long as the machine runs, by interpreter and version of the runner.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class LevelProber:
 
     Attributes:
         interpreter: the project's.
-        guest_dir: what `install_guest` returned.
+        runner_dir: what `install_runner` returned.
         cache: the cache folder, which must be there.
     """
 
     interpreter: Path
-    guest_dir: Path
+    runner_dir: Path
     cache: Path
 
     def probe(self, level: IsolationLevel) -> IsolationProbe:
         """Return what a level does here."""
         if level is IsolationLevel.NONE:
             return IsolationProbe(level=level)
-        where = (str(self.interpreter), self.guest_dir.name, boot_id(), str(os.geteuid()))
+        where = (str(self.interpreter), self.runner_dir.name, boot_id(), str(os.geteuid()))
         named = (level, *where, *_restrictions())
         if named not in _KNOWN:
             _KNOWN[named] = self._kept(level, digest_of(json.dumps(named).encode())[:16])
@@ -197,12 +197,12 @@ def _tried(folder: Path, level: IsolationLevel, prober: LevelProber) -> tuple[st
         "root": str(tree),
         "private": str(private),
         "user_root": str(user),
-        "guest": str(prober.guest_dir),
+        "runner": str(prober.runner_dir),
         "path": str(path),
         "secret": str(secret),
         "outside": str(outside),
         "isolation": policy.as_spec(),
     }
     path.write_text(json.dumps(spec), encoding="utf-8")
-    script = prober.guest_dir / PACKAGE / "sandbox" / "isolation_probe.py"
+    script = prober.runner_dir / PACKAGE / "sandbox" / "isolation_probe.py"
     return (str(prober.interpreter), "-I", "-B", str(script), str(path))

@@ -1,6 +1,6 @@
-"""The guest from the evaluator's side: where its code lies, how it is started, how its records are read.
+"""The runner from the evaluator's side: where its code lies, how it is started, how its records are read.
 
-The guest runs in the interpreter of the project under test, which has none of our packages, so its modules
+The runner runs in the interpreter of the project under test, which has none of our packages, so its modules
 are copied into the cache under a name made from their bytes and are started by path.
 """
 
@@ -20,20 +20,20 @@ from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.isolation_policy import IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits, Workspace
 
-#: Version of the spec and of the records; the guest refuses any other.
+#: Version of the spec and of the records; the runner refuses any other.
 PROTOCOL = 1
 
-#: Name under which the guest's modules can be imported in the project's interpreter.
-PACKAGE = "_codeflash_guest"
+#: Name under which the runner's modules can be imported in the project's interpreter.
+PACKAGE = "_codeflash_runner"
 
-#: No time, number or count of a guest is larger: whole numbers in JSON know no end, floats do.
+#: No time, number or count of a runner is larger: whole numbers in JSON know no end, floats do.
 _LARGEST = 2**63 - 1
 
 _SOURCE = Path(__file__).resolve().parent.parent / "_runner"
 
 
 class ControlChannelUse(StrEnum):
-    """Whether a guest is given a control channel."""
+    """Whether a runner is given a control channel."""
 
     #: Records only: it does its work and ends.
     NONE = "none"
@@ -41,8 +41,8 @@ class ControlChannelUse(StrEnum):
     LINES = "lines"
 
 
-def install_guest(cache: Path) -> Path:
-    """Copy the guest's modules into the cache and return the folder that holds its package.
+def install_runner(cache: Path) -> Path:
+    """Copy the runner's modules into the cache and return the folder that holds its package.
 
     Processes may do this at the same time: the folder appears complete or not at all, and one that
     has been damaged since is made good file by file.
@@ -51,13 +51,13 @@ def install_guest(cache: Path) -> Path:
         cache: the cache folder; it is made if needed.
 
     Returns:
-        ``<cache>/guest-<digest>``, inside which lies ``_codeflash_guest``.
+        ``<cache>/runner-<digest>``, inside which lies ``_codeflash_runner``.
     """
     modules = {
         path.relative_to(_SOURCE).as_posix(): path.read_bytes() for path in sorted(_SOURCE.rglob("*.py"))
     }
     digest = digest_of(b"".join(name.encode() + b"\0" + text + b"\0" for name, text in modules.items()))
-    home = cache / f"guest-{digest[:16]}"
+    home = cache / f"runner-{digest[:16]}"
     if not home.is_dir():
         _install_new(modules, home)
     for name, text in modules.items():
@@ -70,7 +70,7 @@ def install_guest(cache: Path) -> Path:
 
 def _install_new(modules: Mapping[str, bytes], home: Path) -> None:
     home.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="guest-new-", dir=home.parent))
+    draft = Path(tempfile.mkdtemp(prefix="runner-new-", dir=home.parent))
     try:
         # mkdtemp's 0700 would lock out a project interpreter that runs as another user.
         draft.chmod(0o755)
@@ -88,13 +88,13 @@ def _install_new(modules: Mapping[str, bytes], home: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -> Path:
+def write_spec(workspace: Workspace, spec: Mapping[str, Any], runner_dir: Path) -> Path:
     """Write a spec into the workspace's private folder and return where it lies.
 
     Args:
-        workspace: where the guest runs; its paths are added to the spec.
-        spec: what the guest is to do: `mode` and the fields of that mode, JSON values only.
-        guest_dir: what `install_guest` returned.
+        workspace: where the runner runs; its paths are added to the spec.
+        spec: what the runner is to do: `mode` and the fields of that mode, JSON values only.
+        runner_dir: what `install_runner` returned.
     """
     full = {
         "protocol": PROTOCOL,
@@ -102,7 +102,7 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -
         "project": str(workspace.project),
         "user_root": str(workspace.user_root),
         "private": str(workspace.private),
-        "guest": str(guest_dir),
+        "runner": str(runner_dir),
         **({} if workspace.isolation == IsolationPolicy() else {"isolation": workspace.isolation.as_spec()}),
         **spec,
     }
@@ -113,26 +113,26 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -
     return path
 
 
-def guest_command(
+def start_command(
     workspace: Workspace,
     spec: Mapping[str, Any],
     limits: ProcessLimits,
-    guest_dir: Path,
+    runner_dir: Path,
     *,
     control: ControlChannelUse = ControlChannelUse.NONE,
 ) -> ChildCommand:
-    """Write a spec into the workspace's private folder and return the command that runs the guest on it.
+    """Write a spec into the workspace's private folder and return the command that runs the runner on it.
 
     Args:
         workspace: where it runs; its paths are added to the spec.
-        spec: what the guest is to do: `mode` and the fields of that mode, JSON values only.
+        spec: what the runner is to do: `mode` and the fields of that mode, JSON values only.
         limits: of the child and its descendants.
-        guest_dir: what `install_guest` returned.
-        control: whether the guest gets a control channel.
+        runner_dir: what `install_runner` returned.
+        control: whether the runner gets a control channel.
     """
-    path = write_spec(workspace, spec, guest_dir)
+    path = write_spec(workspace, spec, runner_dir)
     descriptors = ("{records}", "{control}") if control is ControlChannelUse.LINES else ("{records}",)
-    main = guest_dir / PACKAGE / "__main__.py"
+    main = runner_dir / PACKAGE / "__main__.py"
     return ChildCommand(
         argv=(str(workspace.interpreter), str(main), str(path), *descriptors),
         cwd=workspace.project,
@@ -142,31 +142,31 @@ def guest_command(
 
 
 def compile_command(
-    interpreter: Path, environment: Mapping[str, str], limits: ProcessLimits, guest_dir: Path
+    interpreter: Path, environment: Mapping[str, str], limits: ProcessLimits, runner_dir: Path
 ) -> ChildCommand:
-    """Return the command with which the project's interpreter compiles the guest once, ahead of all runs.
+    """Return the command with which the project's interpreter compiles the runner once, ahead of all runs.
 
-    Guests write no bytecode themselves, so without this every one of them compiles these modules anew,
+    Runners write no bytecode themselves, so without this every one of them compiles these modules anew,
     which is about half of the CPU time of its start. Failing does no harm.
     """
     return ChildCommand(
-        argv=(str(interpreter), "-m", "compileall", "-q", str(guest_dir / PACKAGE)),
-        cwd=guest_dir,
+        argv=(str(interpreter), "-m", "compileall", "-q", str(runner_dir / PACKAGE)),
+        cwd=runner_dir,
         environment=environment,
         limits=limits,
     )
 
 
-def compiled_mark(interpreter: Path, guest_dir: Path) -> Path:
-    """Return the file that says that an interpreter has compiled the guest."""
-    return guest_dir / f"compiled-{digest_of(str(interpreter).encode())[:16]}"
+def compiled_mark(interpreter: Path, runner_dir: Path) -> Path:
+    """Return the file that says that an interpreter has compiled the runner."""
+    return runner_dir / f"compiled-{digest_of(str(interpreter).encode())[:16]}"
 
 
 def whole_number(value: object) -> int:
     """Return a time, a number or a count of a record.
 
     Raises:
-        OverflowError, TypeError, ValueError: it is none that a guest writes.
+        OverflowError, TypeError, ValueError: it is none that a runner writes.
     """
     number = int(value)  # type: ignore[call-overload]
     if abs(number) > _LARGEST:
@@ -175,7 +175,7 @@ def whole_number(value: object) -> int:
 
 
 def parse_records(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the records of a guest in order; what is no JSON object (a line cut by a crash) is skipped."""
+    """Yield the records of a runner in order; what is no JSON object (a line cut by a crash) is skipped."""
     for record in _parsed(data):
         if isinstance(record, dict):
             yield record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,12 +19,10 @@ from anyio.abc import TaskGroup
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.dispatch.fork_points import LONG_SUITE_S, ForkPoint
-from codeflash_parallel.check.dispatch.server_verification import sees_failure, verify
 from codeflash_parallel.check.session.runner_session import test_files
 from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.process.launcher.launcher import Launcher
-from codeflash_parallel.result.candidate_model import Edit
-from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers
+from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers, verify
 from codeflash_parallel.workspace.slot.slot import SlotBroken
 from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
 
@@ -57,8 +55,7 @@ class Fleet:
         compared = "values" if plan.compare_values else "outcomes"
         self._answers = ForkPointStore(folder / f"serving-{compared}.json")
         self.is_complete = False
-        self._verifying: dict[Key, anyio.Event] = {}
-        self._blind: Key | None = None
+        self._verifying: set[Key] = set()
         self._deaths: Counter[Key] = Counter()
         self._slots: dict[int, SlotServers] = {}
         self._new_warnings: list[str] = []
@@ -103,7 +100,7 @@ class Fleet:
     @property
     def has_gate(self) -> bool:
         """Whether there are targets, before whose files a template can stop."""
-        return bool(self.plan.guest.targets)
+        return bool(self.plan.runner.targets)
 
     @property
     def start_s(self) -> float:
@@ -144,11 +141,11 @@ class Fleet:
         known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
         if not self.is_complete or known or server is None:
             return False
-        self._verifying[key] = anyio.Event()
+        self._verifying.add(key)
         try:
             why, unkept = await verify(self.plan, servers.slot.workspace, key[0], server)
         finally:
-            self._verifying.pop(key).set()
+            self._verifying.discard(key)
         if why and not server.rss_bytes():
             self.died(key, why)
         elif why:
@@ -211,32 +208,6 @@ class Fleet:
         async with pool.acquire() as slot:
             with suppress(SlotBroken):  # the pool replaces it
                 await self.prepare(slot)
-
-    async def sees(self, slot: Slot, edits: Sequence[Edit]) -> bool:
-        """Run the tests on edits that make them fail, in a fork; say whether one does.
-
-        Args:
-            slot: held and clean; the caller discards it.
-            edits: of the targets' files.
-        """
-        servers = None if self._is_long else await self.prepare(slot)
-        if servers is None:
-            return False
-        key = (TESTS, ForkPoint.IMPORTED)
-        if key in self._verifying:
-            await self._verifying[key].wait()
-        server = servers.at(key)
-        if server is None or self.obstacle(key):
-            return False
-        await slot.stage(edits)
-        seen = await sees_failure(self.plan, slot.workspace, server, edits)
-        self._blind = None if seen else key
-        return seen
-
-    def distrust(self) -> None:
-        """Give up the point where a failure was not seen that a new process saw."""
-        if self._blind is not None:
-            self.is_unfit(self._blind, "a failure of the targets is not seen there")
 
     def of(self, slot: Slot) -> SlotServers | None:
         """Return the servers of a slot that was prepared; `None`: there are none."""
@@ -363,16 +334,8 @@ class ServerWarmup:
         fleet = await self._fleet_for(draft)
         self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft))
 
-    async def sees(self, draft: Baseline, edits: Sequence[Edit], /) -> bool:
-        """Say whether a test fails in a fork that runs these edits; other slots verify points meanwhile."""
+    async def verify(self, draft: Baseline, /) -> None:
+        """Start all servers of a baseline that will hardly change, and verify them."""
         fleet = await self._fleet_for(draft)
         await fleet.complete(fleet.plan)
-        self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft) - 1)
-        with suppress(SlotBroken):  # the pool replaces it
-            async with self._pool.acquire() as slot:
-                return await fleet.sees(slot, edits)
-        return False
-
-    async def distrust(self, draft: Baseline, /) -> None:
-        """Give up what has not seen a failure that a new process saw."""
-        (await self._fleet_for(draft)).distrust()
+        self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft))

@@ -1,4 +1,4 @@
-"""Warm servers: a guest that waits at a fork point and is forked for each check.
+"""Warm servers: a runner that waits at a fork point and is forked for each check.
 
 How one check goes. We make the pipes and send the template a ``fork`` order with their ends. It forks twice;
 the one in between ends, so the fork becomes a child of our launcher and the template says its pid. The
@@ -69,7 +69,7 @@ class WarmServer:
         Cancelling kills the fork's whole tree first; the server stays usable.
 
         Args:
-            spec_path: a complete spec on disk (`process.guest.write_spec`).
+            spec_path: a complete spec on disk (`process.runner.write_spec`).
             limits: of the fork and its descendants; its wall clock starts when it is adopted.
 
         Raises:
@@ -138,11 +138,11 @@ async def start_server(launcher: Launcher, command: ChildCommand, deadline_s: fl
 
     Args:
         launcher: starts and follows it and its forks.
-        command: made by `guest_command` with `Control.LINES`, of a spec with `serve`.
+        command: made by `start_command` with `Control.LINES`, of a spec with `serve`.
         deadline_s: how long it may take to get there.
 
     Raises:
-        ServerGone: it ended before, with the guest's last words, or was too slow.
+        ServerGone: it ended before, with the runner's last words, or was too slow.
         InternalError: the launcher is gone.
         EnvironmentFault: no descriptors are left.
     """
@@ -173,7 +173,7 @@ def _readiness(message: dict[str, Any]) -> TemplateReady:
 
 
 def _gone(ended: ProcessExit, error: Exception) -> ServerGone:
-    """Tell what has become of a template, with the guest's last words."""
+    """Tell what has become of a template, with the runner's last words."""
     why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
     words = _last_words(ended)
     return ServerGone(f"The warm server is gone: {why}{f' ({words})' if words else ''}.", ended)

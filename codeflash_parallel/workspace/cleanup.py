@@ -234,8 +234,8 @@ def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[L
             used += lock is None
             found += _clean_home(home, lock, before, mode)
         if not used:
-            guests = [Leftover("guest", path) for path in sorted(cache.glob("guest-*"))]
-            found += _sweep(guests, before, mode)
+            runners = [Leftover("runner", path) for path in sorted(cache.glob("runner-*"))]
+            found += _sweep(runners, before, mode)
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Check candidates of a small project with the real guest: a baseline, a workspace, and servers if wanted."""
+"""Check candidates of a small project with the real runner: a baseline, a workspace, and servers if wanted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from guest_runs import shared_guest, write_files
+from runner_sessions import shared_runner, write_files
 
 from codeflash_parallel.baseline.baseline_findings import repetitions, stable, stable_globals
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer, absences, replayed
 from codeflash_parallel.baseline.preflight import canaries_to_try
 from codeflash_parallel.baseline.step_reporter import StepReporter
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
@@ -25,7 +24,6 @@ from codeflash_parallel.check.checker import check
 from codeflash_parallel.check.comparison.outcome_comparison import outcomes_by_test
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.check.dispatch.run_dispatch import WarmServers, template_spec
-from codeflash_parallel.check.dispatch.server_verification import verify
 from codeflash_parallel.check.integrity.process_faults import with_canaries
 from codeflash_parallel.check.session.runner_report import CallOutcome
 from codeflash_parallel.check.session.runner_session import (
@@ -36,7 +34,7 @@ from codeflash_parallel.check.session.runner_session import (
     WrapMode,
     first_run_spec,
     replay_spec,
-    run_guest,
+    run_session,
     selected_run_spec,
 )
 from codeflash_parallel.check.session.selected_tests import executing_tests, selected_tests
@@ -49,7 +47,8 @@ from codeflash_parallel.result.candidate_model import (
     digest_of,
 )
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, WarmProcess, Workspace, WorkspaceTree
-from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command
+from codeflash_parallel.warm.slot_servers import verify
 from codeflash_parallel.warm.warm_server import start_server
 
 LIMITS = ProcessLimits(wall_s=60.0, cpu_s=10.0)
@@ -120,9 +119,9 @@ class CheckLab:
         self.root = write_files(self.base / "root", self.files)
         self.private = self.base / "private"
         self.private.mkdir()
-        self.guest = RunnerConfig(
-            runner=self.launcher,
-            directory=shared_guest(),
+        self.runner = RunnerConfig(
+            launcher=self.launcher,
+            directory=shared_runner(),
             targets=tuple(map(Target.parse, self.targets)),
             request=TestRequest(),
             seed=7,
@@ -158,7 +157,7 @@ class CheckLab:
 
     async def _learned(self) -> Baseline:
         """Find it out as the preflight would."""
-        first = (await self._run(first_run_spec(self.guest, self.workspace))).report
+        first = (await self._run(first_run_spec(self.runner, self.workspace))).report
         selected = selected_tests(first, targets=len(self.targets))
         draft = Baseline(
             targets=self.targets,
@@ -176,9 +175,9 @@ class CheckLab:
             loaded={path: next(iter(digests)) for path, digests in first.sources.items()},
         )
         capture = SelectedRun(wrap=WrapMode.CAPTURE, inputs=draft.inputs)
-        spec = selected_run_spec(self.guest, self.workspace, draft, capture)
-        second = await run_guest(
-            self.guest, self.workspace, spec, LIMITS, canaries_to_try(self.workspace, draft)
+        spec = selected_run_spec(self.runner, self.workspace, draft, capture)
+        second = await run_session(
+            self.runner, self.workspace, spec, LIMITS, canaries_to_try(self.workspace, draft)
         )
         draft, seen = with_canaries(draft, second), second.report
         captured = {call.index: call for call in seen.calls if call.captured}
@@ -186,7 +185,7 @@ class CheckLab:
         made = tuple(index for index in captured if index not in repeated)
         if self.derives:
             return await self._derived(draft, captured)
-        replay = (await self._run(replay_spec(self.guest, draft.inputs, (), made, texts=made))).report
+        replay = (await self._run(replay_spec(self.runner, draft.inputs, (), made, texts=made))).report
         found = stable(captured, [replay], repeated)
         sound = {*found.calls, *found.repeats}
         inside = [call for call in seen.calls if call.index not in sound]
@@ -196,7 +195,7 @@ class CheckLab:
     async def _derived(self, draft: Baseline, captured: Mapping[int, CallOutcome]) -> Baseline:
         inputs = Path(draft.inputs)
         making = BaselineReplayer(
-            guest=self.guest,
+            runner=self.runner,
             workspace=self.workspace,
             inputs=inputs,
             derived=inputs.with_name("derived"),
@@ -205,7 +204,7 @@ class CheckLab:
             steps=StepReporter(lambda _event: None),
             wanted=DerivationRequest(check_s=0.5),
         )
-        levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
+        levels = absences(self.files, draft.asked, ".", {target.path for target in self.runner.targets})
         got = await replayed(making, captured, levels if self.tree else ())
         making = replace(making, aside=got.aside)
         _, derived = await making.run(captured, tuple(got.found.calls), await making.drawn(captured))
@@ -224,12 +223,12 @@ class CheckLab:
         )
 
     async def _run(self, spec: Mapping[str, Any]) -> Any:
-        return await run_guest(self.guest, self.workspace, spec, LIMITS)
+        return await run_session(self.runner, self.workspace, spec, LIMITS)
 
     def plan(self, **fields: Any) -> CheckPlan:
-        sources = {t.path: (self.root / t.path).read_bytes() for t in self.guest.targets}
+        sources = {t.path: (self.root / t.path).read_bytes() for t in self.runner.targets}
         plan = CheckPlan(
-            guest=self.guest, baseline=self.baseline, limits=LIMITS, compare_values=True, sources=sources
+            runner=self.runner, baseline=self.baseline, limits=LIMITS, compare_values=True, sources=sources
         )
         return replace(plan, **fields)
 
@@ -274,11 +273,11 @@ class CheckLab:
     async def start(self, mode: str, point: ForkPoint) -> str:
         """Start a server and return why it cannot be used."""
         before = self.servers.get((mode, ForkPoint.IMPORTED)) if point is ForkPoint.COLLECTED else None
-        spec = template_spec(self.guest, self.workspace, self.baseline, mode, point)
+        spec = template_spec(self.runner, self.workspace, self.baseline, mode, point)
         if (mode, point) == ("tests", ForkPoint.COLLECTED) and self.plan().watches:
             spec["wrap"] = "digest"
-        command = guest_command(
-            self.workspace, spec, LIMITS, self.guest.directory, control=ControlChannelUse.LINES
+        command = start_command(
+            self.workspace, spec, LIMITS, self.runner.directory, control=ControlChannelUse.LINES
         )
         if before is None:
             server = await start_server(self.launcher, command, READY_S)

@@ -1,6 +1,6 @@
-"""Run by `test_guest_confining`: confine this process as a spec says, then run a script of an attacker.
+"""Run by `test_runner_confining`: confine this process as a spec says, then run a script of an attacker.
 
-``python confined.py <guest's folder> <spec> <script> [template]``; with the last word, in a fork of a template.
+``python confined.py <runner's folder> <spec> <script> [template]``; with the last word, in a fork of a template.
 """
 
 import json
@@ -9,10 +9,10 @@ import sys
 
 sys.path.append(sys.argv[1])
 
-from _codeflash_guest.process import process_fork
-from _codeflash_guest.sandbox import confinement
+from _codeflash_runner.process import process_fork
+from _codeflash_runner.sandbox import confinement
 
-with open(sys.argv[2]) as file:  # noqa: PTH123 - as the guest does
+with open(sys.argv[2]) as file:  # noqa: PTH123 - as the runner does
     spec = json.load(file)
 os.chdir(spec["root"])
 try:

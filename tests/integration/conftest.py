@@ -4,16 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compiled_guest import install_compiled, shared_guest
+from compiled_runner import install_compiled, shared_runner
 from projects import make_project
+from shared_baselines import load_or_learn
 
+from codeflash_parallel.run.check_phase import fresh_inputs, watched_functions
+from codeflash_parallel.run.setup import evaluator_resources
 from codeflash_parallel.sandbox import runner_command
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _guests_are_compiled_once(_guests_of_this_session: None) -> Iterator[None]:
-    """Spare every new cache of this process the compilation of the guest."""
-    shared_guest()
+def _runners_are_compiled_once(_runners_of_this_session: None) -> Iterator[None]:
+    """Spare every new cache of this process the compilation of the runner."""
+    shared_runner()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(runner_command, "_install_new", install_compiled)
         yield
@@ -28,3 +31,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("shop")
     make_project(base / "project")
     return base
+
+
+@pytest.fixture(autouse=True)
+def _baselines_are_found_out_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Share what is found out about baselines with all tests of the session, but where a test asks for its own."""
+    if request.node.get_closest_marker("own_baseline") is None:
+        for module in (evaluator_resources, fresh_inputs, watched_functions):
+            monkeypatch.setattr(module, "load_or_learn", load_or_learn)

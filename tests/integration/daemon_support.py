@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compiled_runner import put_into
 from harness import processes_of, wait_for
 from projects import FAST_TOTAL, make_project
+from shared_baselines import give, take
 
 from codeflash_parallel import EvalQueueClient, JobKind, Replacement, Settings, Submission, job_request
 from codeflash_parallel.queue.jobs import JobRequest
@@ -133,6 +135,9 @@ def project_place(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
     """Give a place with a small project; afterwards its daemons have ended, with all that they started."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     make_project(base / "project")
+    put_into(base / "cache")
+    give(base / "cache", base / "project")
     with ending(Place(base=base)) as made:
         yield made
+    take(base / "cache")
     assert processes_of(made.cache) == []

@@ -1,6 +1,6 @@
-"""A stand-in for the guest's mode `arm`: speaks the protocol, burns CPU, and misbehaves on request.
+"""A stand-in for the runner's mode `arm`: speaks the protocol, burns CPU, and misbehaves on request.
 
-Used as `<guest_dir>/_codeflash_guest/__main__.py`. The spec's "fake" field: {"loops": per call, "act": name}.
+Used as `<runner_dir>/_codeflash_runner/__main__.py`. The spec's "fake" field: {"loops": per call, "act": name}.
 """
 
 import hashlib

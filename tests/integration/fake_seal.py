@@ -1,4 +1,4 @@
-"""Seal the records of a guest that is played, as the real one does."""
+"""Seal the records of a runner that is played, as the real one does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stand-in for the guest's serving: speaks the template's protocol, forks, and misbehaves on request.
+"""A stand-in for the runner's serving: speaks the template's protocol, forks, and misbehaves on request.
 
 Started as ``fake_template.py <spec> <records> <control>``. The spec's "act" says how the template behaves,
 "hoard" how many bytes it holds; the "code" of a fork's spec is what the fork runs, with `records` in scope.

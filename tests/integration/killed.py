@@ -21,7 +21,7 @@ from projects import FAST_TOTAL, WRONG_TOTAL
 from codeflash_parallel import Answer, Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.repair.provider_protocol import RefinementRequest, RepairRequest
 from codeflash_parallel.result.candidate_model import CandidateId
-from codeflash_parallel.run import run_state, step_cache
+from codeflash_parallel.run import run_state
 
 #: Of all these runs; in new processes, because servers would only cost time here.
 SETTINGS = {
@@ -73,8 +73,7 @@ def kill_after(name: str) -> None:
 
         return writing
 
-    step_cache.write_atomically = killing(step_cache.write_atomically)  # type: ignore[assignment]
-    step_cache.write_durably = killing(step_cache.write_durably)
+    run_state.write_atomically = killing(run_state.write_atomically)  # type: ignore[assignment]
     run_state.write_durably = killing(run_state.write_durably)
 
 

@@ -1,4 +1,4 @@
-"""Run the same checks in forks of real templates and in processes of their own: real launcher, real guest."""
+"""Run the same checks in forks of real templates and in processes of their own: real launcher, real runner."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import GuestRun, shared_guest, write_files
+from runner_sessions import SessionRun, shared_runner, write_files
 
 from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Workspace
 from codeflash_parallel.sandbox.runner_command import (
     ControlChannelUse,
-    guest_command,
     parse_records,
+    start_command,
     write_spec,
 )
 from codeflash_parallel.warm.warm_server import WarmServer, start_server
@@ -31,8 +31,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
-class Run(GuestRun):
-    """One run of a guest, forked or not."""
+class Run(SessionRun):
+    """One run of a runner, forked or not."""
 
     exit: ProcessExit
 
@@ -71,7 +71,7 @@ class ServingLab:
         self.private = self.base / "private"
         for folder in (self.root, self.private, self.private / "home", self.private / "tmp"):
             folder.mkdir(exist_ok=True)
-        self.guest = shared_guest()
+        self.runner = shared_runner()
 
     @property
     def workspace(self) -> Workspace:
@@ -118,13 +118,13 @@ class ServingLab:
         }
 
     async def new_process(self, limits: ProcessLimits = LIMITS, **fields: Any) -> Run:
-        """Run a guest in a process of its own."""
-        command = guest_command(self.workspace, self.spec(**fields), limits, self.guest)
+        """Run a runner in a process of its own."""
+        command = start_command(self.workspace, self.spec(**fields), limits, self.runner)
         return _run(await self.launcher.run(command))
 
     async def fork(self, server: WarmServer, limits: ProcessLimits = LIMITS, **fields: Any) -> Run:
-        """Run a guest in a fork."""
-        path = write_spec(self.workspace, self.spec(**fields), self.guest)
+        """Run a runner in a fork."""
+        path = write_spec(self.workspace, self.spec(**fields), self.runner)
         return _run(await server.run(path, limits))
 
     @asynccontextmanager
@@ -146,7 +146,7 @@ class ServingLab:
         files = {target.partition("::")[0] for target in self.targets} if gate is None else gate
         serve = {"until": until, "gate": sorted(files), "preimport": list(preimport)}
         spec = self.spec(**fields, serve=serve)
-        command = guest_command(self.workspace, spec, LIMITS, self.guest, control=ControlChannelUse.LINES)
+        command = start_command(self.workspace, spec, LIMITS, self.runner, control=ControlChannelUse.LINES)
         return await start_server(self.launcher, command, READY_S)
 
 
@@ -189,7 +189,7 @@ def by_kind(records: list[dict]) -> dict[str, list[dict]]:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One event loop will do: what is tested here are the guest's processes."""
+    """One event loop will do: what is tested here are the runner's processes."""
     return "asyncio"
 
 

@@ -49,7 +49,7 @@ class Stadium:
 
 
 class StandIns:
-    """A runner whose "fork server" starts every arm anew: stand-ins cannot be forked off a guest."""
+    """A launcher whose "fork server" starts every arm anew: stand-ins cannot be forked off a runner."""
 
     def __init__(self, launcher) -> None:
         self.run, self.open = launcher.run, launcher.open
@@ -63,11 +63,11 @@ class StandIns:
 
 @asynccontextmanager
 async def open_stadium(folder: Path, groups: int = 1) -> AsyncIterator[Stadium]:
-    package = folder / "guest" / "_codeflash_guest"
+    package = folder / "runner" / "_codeflash_runner"
     package.mkdir(parents=True)
     (package / "__main__.py").write_bytes(FAKE.read_bytes())
     async with open_launcher() as launcher:
         bench = RaceEnvironment(
-            runner=StandIns(launcher), guest_dir=folder / "guest", limits=ProcessLimits(wall_s=60)
+            launcher=StandIns(launcher), runner_dir=folder / "runner", limits=ProcessLimits(wall_s=60)
         )
         yield Stadium(folder, bench, groups)

@@ -14,19 +14,19 @@ import traceback
 import types
 from pathlib import Path
 
-FOLDER, GUEST = sys.argv[1:]
-sys.path.insert(0, str(Path(GUEST).parent))
+FOLDER, RUNNER = sys.argv[1:]
+sys.path.insert(0, str(Path(RUNNER).parent))
 sys.dont_write_bytecode = True
-guest = importlib.import_module(Path(GUEST).name)
-sys.modules["_codeflash_guest"] = guest
-from _codeflash_guest.channel import record_channel  # noqa: E402
-from _codeflash_guest.forkserver import code_swap, fork_safety  # noqa: E402
-from _codeflash_guest.imports import import_guard  # noqa: E402
+runner = importlib.import_module(Path(RUNNER).name)
+sys.modules["_codeflash_runner"] = runner
+from _codeflash_runner import channels  # noqa: E402
+from _codeflash_runner.forkserver import code_swap, fork_safety  # noqa: E402
+from _codeflash_runner.imports import import_guard  # noqa: E402
 
 
 def spec_of(case):
     targets = [{"path": "m.py", "qualname": name} for name in case["targets"]]
-    base = {"root": FOLDER, "project": FOLDER, "user_root": "/nowhere", "private": FOLDER, "guest": GUEST}
+    base = {"root": FOLDER, "project": FOLDER, "user_root": "/nowhere", "private": FOLDER, "runner": RUNNER}
     return dict(base, targets=targets, prove=["m.py"])
 
 
@@ -36,7 +36,7 @@ def write(case, which):
 
 
 def guarded(spec):
-    guard = import_guard.install(spec, record_channel.RecordBuffer())
+    guard = import_guard.install(spec, channels.RecordBuffer())
     # Cases follow each other within a second: bytecode of the last one would look up to date.
     sys.dont_write_bytecode = True
     return guard

@@ -1,4 +1,4 @@
-"""Warm servers with real processes; the template is a stand-in that speaks the guest's protocol."""
+"""Warm servers with real processes; the template is a stand-in that speaks the runner's protocol."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from calibration.work import LIMITS, WORKS, Course
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import RaceStage
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "race_calibration.py"
 
@@ -60,8 +60,10 @@ def test_where_no_work_can_be_run_that_is_said_in_one_line(tmp_path: Path, step:
 @pytest.mark.anyio
 async def test_what_is_recorded_can_be_drawn_from(tmp_path: Path) -> None:
     cell, traces = Cell(work="python-20us", tests=1, workers=0), Traces(tmp_path / "state" / "traces")
-    async with open_launcher() as runner:
-        bench = RaceEnvironment(runner=runner, guest_dir=install_guest(tmp_path / "cache"), limits=LIMITS)
+    async with open_launcher() as launcher:
+        bench = RaceEnvironment(
+            launcher=launcher, runner_dir=install_runner(tmp_path / "cache"), limits=LIMITS
+        )
         course = Course(folder=tmp_path / "course", work=WORKS[cell.work], tests=cell.tests, bench=bench)
         recorder = await Recorder.on(course)
         layouts = await recorder.sit(Random(1))

@@ -32,16 +32,16 @@ from selftest import timer
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.cost_groups import cost_groups
 from codeflash_parallel.race.plan import Arm, RacePlan
 from codeflash_parallel.race.race import race
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.workload_choice import twinned
-from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
+from codeflash_parallel.sandbox.runner_command import install_runner, parse_records, start_command
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.slow]
 
@@ -63,9 +63,11 @@ PLENTY_S = 300
 class Race:
     """A small project, raced in copies of it."""
 
-    def __init__(self, folder: Path, runner, module=MODULE, tests=TESTS) -> None:
+    def __init__(self, folder: Path, launcher, module=MODULE, tests=TESTS) -> None:
         self.folder, self.module, self.tests = folder, module, tests
-        self.bench = RaceEnvironment(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
+        self.bench = RaceEnvironment(
+            launcher=launcher, runner_dir=install_runner(folder / "cache"), limits=LIMITS
+        )
 
     def workspace(self, name, code):
         root, private = self.folder / name / "tree", self.folder / name / "private"
@@ -111,25 +113,25 @@ class Race:
             "wrap": "capture", "budget": {"calls": 200, "bytes": 10**7, "seconds": 10.0}, "inputs": str(inputs),
             "stop": "never", "tracebacks": "short", "workers": 0,
         }  # fmt: skip
-        done = await self.bench.runner.run(guest_command(baseline, run, LIMITS, self.bench.guest_dir))
+        done = await self.bench.launcher.run(start_command(baseline, run, LIMITS, self.bench.runner_dir))
         calls = [r for r in parse_records(done.records) if r["t"] == "call"]
         assert calls, (done.stdout, done.stderr)
         groups = cost_groups([(r["i"], r["test"], r["ns"], r["inputs"]) for r in calls])
         target = Target(path="mod.py", qualname=spec["targets"][0]["qualname"])
-        guest = RunnerConfig(
-            runner=self.bench.runner,
-            directory=self.bench.guest_dir,
+        runner = RunnerConfig(
+            launcher=self.bench.launcher,
+            directory=self.bench.runner_dir,
             targets=(target,),
             request=TestRequest(),
             seed=1,
         )
-        groups = await twinned(guest, baseline, groups, inputs, twins)
+        groups = await twinned(runner, baseline, groups, inputs, twins)
         more = {"inputs": str(inputs), "twins": str(twins)}
         return more, RacePlan(groups=groups, cores=tuple(os.sched_getaffinity(0)))
 
 
 @pytest.fixture
-async def runner(anyio_backend):
+async def launcher(anyio_backend):
     async with open_launcher() as opened:
         yield opened
 
@@ -184,7 +186,7 @@ def _cheats() -> list[object]:
 
 
 @pytest.mark.parametrize("name", _cheats())
-async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(runner, tmp_path, shared, name):
+async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(launcher, tmp_path, shared, name):
     cheat = CHEATS[name]
     code = cheat.code.replace(SHARED, shared)
     # A busy machine can hide from the usual timer what it would show otherwise.
@@ -196,7 +198,7 @@ async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(runner, tmp_path
             break
 
     # Whoever surely has less than the bar below is not timed any longer.
-    ranking = await Race(tmp_path, runner).decide(code, cheat.target, target=MOST_CREDITED - 1)
+    ranking = await Race(tmp_path, launcher).decide(code, cheat.target, target=MOST_CREDITED - 1)
 
     said = ranking.of("x")
     credited = said.speedup.estimate if said.status is CandidateStatus.WON else 1.0
@@ -213,10 +215,10 @@ def _repeating(distinct: int) -> str:
 @pytest.mark.parametrize(
     "distinct", [1, *(pytest.param(more, marks=pytest.mark.campaign) for more in (2, 10))]
 )
-async def test_a_memo_gains_nothing_where_the_tests_repeat_inputs(runner, tmp_path, distinct):
+async def test_a_memo_gains_nothing_where_the_tests_repeat_inputs(launcher, tmp_path, distinct):
     code = CHEATS["memo_on_arguments"].code
 
-    ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct)).decide(code, "work")
+    ranking = await Race(tmp_path, launcher, SHORT_MODULE, _repeating(distinct)).decide(code, "work")
 
     said = ranking.of("x")
     assert said.status is not CandidateStatus.WON, str(said)
@@ -230,10 +232,10 @@ FORGETTING = ("memo_that_forgets_after_a_pause", "memo_that_forgets_at_a_collect
 @pytest.mark.campaign
 @pytest.mark.parametrize("distinct", [1, 2, 10])
 @pytest.mark.parametrize("name", FORGETTING)
-async def test_a_memo_that_forgets_gains_nothing_where_calls_are_short(runner, tmp_path, name, distinct):
+async def test_a_memo_that_forgets_gains_nothing_where_calls_are_short(launcher, tmp_path, name, distinct):
     code = CHEATS[name].code.replace("[:10]", "[:1]")
 
-    race = Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct))
+    race = Race(tmp_path, launcher, SHORT_MODULE, _repeating(distinct))
     ranking = await race.decide(code, "work", target=MOST_CREDITED - 1)
 
     said = ranking.of("x")
@@ -243,8 +245,8 @@ async def test_a_memo_that_forgets_gains_nothing_where_calls_are_short(runner, t
 
 @pytest.mark.witness
 @pytest.mark.parametrize("distinct", [1, pytest.param(10, marks=pytest.mark.campaign)])
-async def test_faster_code_is_credited_where_the_tests_repeat_inputs(runner, tmp_path, distinct):
-    ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct)).decide(
+async def test_faster_code_is_credited_where_the_tests_repeat_inputs(launcher, tmp_path, distinct):
+    ranking = await Race(tmp_path, launcher, SHORT_MODULE, _repeating(distinct)).decide(
         "TIMES = 1\n", "work", budget_s=PLENTY_S
     )
 
@@ -254,10 +256,10 @@ async def test_faster_code_is_credited_where_the_tests_repeat_inputs(runner, tmp
 
 
 @pytest.mark.campaign
-async def test_a_cache_in_faster_code_is_credited_with_what_the_code_gains(runner, tmp_path):
+async def test_a_cache_in_faster_code_is_credited_with_what_the_code_gains(launcher, tmp_path):
     code = "import functools\nTIMES = 25\nwork = functools.lru_cache(maxsize=None)(work)\n"
 
-    ranking = await Race(tmp_path, runner, HONEST_MODULE, HONEST_TESTS).decide(code, "work")
+    ranking = await Race(tmp_path, launcher, HONEST_MODULE, HONEST_TESTS).decide(code, "work")
 
     said = ranking.of("x")
     assert said.status is CandidateStatus.WON, str(said)
@@ -266,8 +268,8 @@ async def test_a_cache_in_faster_code_is_credited_with_what_the_code_gains(runne
 
 
 @pytest.mark.campaign
-async def test_an_honest_fifty_is_reported_as_about_fifty(runner, tmp_path):
-    race = Race(tmp_path, runner, HONEST_MODULE, HONEST_TESTS)
+async def test_an_honest_fifty_is_reported_as_about_fifty(launcher, tmp_path):
+    race = Race(tmp_path, launcher, HONEST_MODULE, HONEST_TESTS)
     ranking = await race.decide("TIMES = 1\n", "work", budget_s=PLENTY_S)
 
     said = ranking.of("x")
@@ -276,8 +278,10 @@ async def test_an_honest_fifty_is_reported_as_about_fifty(runner, tmp_path):
 
 
 @pytest.mark.campaign
-async def test_the_size_of_a_result_does_not_hide_the_gain(runner, tmp_path):
-    ranking = await Race(tmp_path, runner, LARGE_MODULE, LARGE_TESTS).decide(LARGE_CODE, "work", budget_s=60)
+async def test_the_size_of_a_result_does_not_hide_the_gain(launcher, tmp_path):
+    ranking = await Race(tmp_path, launcher, LARGE_MODULE, LARGE_TESTS).decide(
+        LARGE_CODE, "work", budget_s=60
+    )
 
     said = ranking.of("x")
     assert said.status is CandidateStatus.WON, str(said)

@@ -281,16 +281,18 @@ async def test_many_inputs_are_derived(lab: CheckLab) -> None:
     assert lab.baseline.breaks
 
 
-async def test_who_is_right_is_not_hurt(lab: CheckLab) -> None:
-    for title, (name, body) in HONEST.items():
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.witness)])
+async def test_who_is_right_is_not_hurt(lab: CheckLab, part: int) -> None:
+    for title, (name, body) in [*HONEST.items()][part::2]:
         outcome = await tried(lab, name, body)
         assert outcome.code is Code.OK, (title, outcome.reason)
         assert outcome.values.level is Level.DERIVED
         assert outcome.values.derived > 500
 
 
-async def test_who_is_wrong_elsewhere_loses(lab: CheckLab) -> None:
-    for title, (name, body, code) in ATTACKS.items():
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.attack)])
+async def test_who_is_wrong_elsewhere_loses(lab: CheckLab, part: int) -> None:
+    for title, (name, body, code) in [*ATTACKS.items()][part::2]:
         outcome = await tried(lab, name, body)
         assert outcome.code is code, (title, outcome.reason)
         assert name != "traced" or "a new input for which the baseline raises" in outcome.reason
@@ -407,7 +409,7 @@ def encode(value):
 async def test_an_encoder_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(ENCODER, encoding="utf-8")
     async with open_check_lab(tmp_path, files=OWN, derives=True, learns=False) as lab:
-        lab.guest = replace(lab.guest, encoders=((str(tmp_path / "own.py"), "encode"),))
+        lab.runner = replace(lab.runner, encoders=((str(tmp_path / "own.py"), "encode"),))
         await lab.learn()
         assert len(lab.baseline.calls) == 2
         text = OWN["shop/sums.py"]

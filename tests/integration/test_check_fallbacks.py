@@ -14,9 +14,9 @@ from fake_seal import sealed
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import evidence
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.dispatch.server_verification import verify
 from codeflash_parallel.result.outcome_codes import Code, ExitKind, Level
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ServerGone, TemplateReady
+from codeflash_parallel.warm.slot_servers import verify
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -64,7 +64,7 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
         assert (other.code, other.served, unswappable.forks) == (Code.OK, "new-process", 1)
         assert other.served_why.startswith("not collected: a decorator is not known; not ")
 
-        # A fork that died, one whose guest failed, one that ran nobody's code: none of them is believed.
+        # A fork that died, one whose runner failed, one that ran nobody's code: none of them is believed.
         for end in (
             ProcessExit(ended=ExitKind.SIGNALLED, status=-11),
             records('{"t": "error", "where": "serving", "message": "boom"}', '{"t": "end", "status": 70}'),

@@ -11,8 +11,8 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
-from codeflash_parallel.check.dispatch.server_verification import ServerVerification, verify
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.warm.slot_servers import ServerVerification, verify
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

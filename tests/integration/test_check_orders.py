@@ -1,6 +1,6 @@
 """Whatever the order, the servers and the killers: the code is that of all tests in one new process.
 
-The guest is played: tests have outcomes, and some of them fail because of what ran before them.
+The runner is played: tests have outcomes, and some of them fail because of what ran before them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PHASES = {
 
 @dataclass
 class Play:
-    """A guest whose tests have known outcomes.
+    """A runner whose tests have known outcomes.
 
     Attributes:
         outcomes: of the candidate's tests, `absent` where it is not collected.
@@ -94,7 +94,7 @@ class Play:
         spoiled = self.outcomes[test] == "passed" and self.spoiled.get(test) in set(before)
         return "failed" if spoiled else self.outcomes[test]
 
-    # A runner, as far as checks need one.
+    # A launcher, as far as checks need one.
 
     async def run(self, command: ChildCommand, /) -> ProcessExit:
         return self.exit(Path(command.argv[2]))
@@ -150,8 +150,8 @@ def plan_of(
         private=private,
         environment={},
     )
-    guest = RunnerConfig(
-        runner=play,
+    runner = RunnerConfig(
+        launcher=play,
         directory=private,
         targets=(Target(path="m.py", qualname="f"),),
         request=TestRequest(),
@@ -170,7 +170,7 @@ def plan_of(
         loaded={"m.py": digest_of(OLD)},
     )
     plan = CheckPlan(
-        guest=guest,
+        runner=runner,
         baseline=baseline,
         limits=ProcessLimits(wall_s=1),
         compare_values=False,

@@ -1,4 +1,4 @@
-"""Checks with the real guest: the same verdict by every way, and the way is named."""
+"""Checks with the real runner: the same verdict by every way, and the way is named."""
 
 from __future__ import annotations
 

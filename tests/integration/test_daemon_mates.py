@@ -16,11 +16,11 @@ from codeflash_parallel.result.candidate_model import CandidateId
 
 pytestmark = [pytest.mark.slow, pytest.mark.witness]
 
-#: Tells on every descriptor that the kernel refused the guest something, and ends as a guest then does.
+#: Tells on every descriptor that the kernel refused the runner something, and ends as a runner then does.
 _SAYS_REFUSED = """
 def total(values):
     import json, os
-    told = json.dumps({"t": "error", "where": "guest", "message": "[Errno 24] Too many open files"}) + "\\n"
+    told = json.dumps({"t": "error", "where": "runner", "message": "[Errno 24] Too many open files"}) + "\\n"
     for number in range(3, 256):
         try:
             os.write(number, told.encode())

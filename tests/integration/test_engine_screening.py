@@ -307,7 +307,7 @@ def total(values):
     import json, os, sys
     with open("/proc/self/cmdline") as file:
         words = file.read().split("\\0")
-    spec = os.environ.get("CODEFLASH_PARALLEL_GUEST_SPEC", "")
+    spec = os.environ.get("CODEFLASH_PARALLEL_RUNNER_SPEC", "")
     with open(spec) as file:
         alone = json.load(file)["mode"] == "tests" and spec in words
     return 0 if alone else sum(value * value for value in values)

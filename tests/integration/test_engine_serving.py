@@ -148,9 +148,9 @@ async def test_servers_that_are_killed_are_started_again(shop: Path) -> None:
 
     def kill_them(event: Event) -> None:
         if isinstance(event, CandidateMoved) and event.stage is Stage.CHECKING and event.candidate == "b":
-            guests = [line for line in processes_of(cache) if "_codeflash_guest" in line]
-            assert guests
-            for line in guests:
+            runners = [line for line in processes_of(cache) if "_codeflash_runner" in line]
+            assert runners
+            for line in runners:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(line.split()[0]), signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""What goes on beside the preflight: servers start, the forced failure is made in a fork, candidates are drafted."""
+"""What goes on beside the preflight: servers start, candidates are drafted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from harness import processes_of
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
-from codeflash_parallel.baseline import input_derivation, preflight
-from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.baseline import baseline_replay, preflight
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_session
 from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.warm import server_fleet
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.own_baseline]
 
 #: With the target's docstring kept, so that only its body differs.
 DOC = '    """Return the sum of the squares."""\n'
@@ -51,48 +50,27 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the preflight's own processes as they come: when tests were told to stop, or the mode."""
     seen: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
+    async def run(runner: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         # What is done for fresh inputs is no matter of servers.
         if spec["mode"] != "derive" and not spec.get("derived"):
             seen.append(spec.get("stop") or spec["mode"])
-        return await run_guest(guest, workspace, spec, *more, **named)
+        return await run_session(runner, workspace, spec, *more, **named)
 
-    monkeypatch.setattr(preflight, "run_guest", run)
-    monkeypatch.setattr(input_derivation, "run_guest", run)
+    monkeypatch.setattr(preflight, "run_session", run)
+    monkeypatch.setattr(baseline_replay, "run_session", run)
     return seen
 
 
 @pytest.mark.witness
 @pytest.mark.anyio
-async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, runs: list[str]) -> None:
+async def test_the_failing_run_is_made_in_a_new_process(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")
     warm = await judged(project, tmp_path)
-    assert runs == ["never", "never", "replay", "replay"]
+    assert runs == ["never", "never", "replay", "replay", "first-failure"]
     new_process = await judged(project, tmp_path, new_process=True, cache_dir=str(tmp_path / "other"))
-    assert runs[4:] == ["never", "never", "replay", "replay", "first-failure"]
+    assert runs[5:] == runs[:5]
     assert verdicts(warm) == verdicts(new_process)
     assert {c.served for c in warm.candidates} == {"collected"}
-
-
-@pytest.mark.witness
-@pytest.mark.anyio
-async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
-    tmp_path: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def is_blind(*_: object) -> bool:
-        return False
-
-    monkeypatch.setattr(server_fleet, "sees_failure", is_blind)
-    project = make_project(tmp_path / "project")
-    result = await judged(project, tmp_path)
-    assert runs[-1] == "first-failure"
-    assert verdicts(result) == [
-        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
-        (CandidateStatus.REJECTED, Code.TESTS_FAILED),
-    ]
-    assert any("is not seen" in warning for warning in result.warnings)
-    assert any("is not seen" in why for why in result.warm["unfit"])
-    assert not {"imported", "collected"} & {c.served for c in result.candidates}
 
 
 @pytest.mark.anyio
@@ -120,7 +98,6 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
     project = make_project(tmp_path / "project", tests__test_sums_py=swallows)
     result = await judged(project, tmp_path, new_process=new_process, compare=compare)
     assert any("No test notices" in warning for warning in result.warnings)
-    assert not any("is not seen" in warning for warning in result.warnings)
     assert verdicts(result)[0] == (CandidateStatus.UNDECIDED, Code.NOT_RACED)
 
 
@@ -129,13 +106,13 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
 async def test_nobody_captures_where_only_outcomes_are_compared(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")
     shallow = await judged(project, tmp_path, compare=ComparisonMode.PASS_FAIL)
-    assert runs == ["never", "never"]
+    assert runs == ["never", "never", "first-failure"]
     assert not captures(tmp_path)
     deep = await judged(project, tmp_path)
-    assert runs[2:] == ["never", "never", "replay", "replay"]
+    assert runs[3:] == ["never", "never", "replay", "replay", "first-failure"]
     assert captures(tmp_path)
     again = await judged(project, tmp_path, compare=ComparisonMode.PASS_FAIL)
-    assert len(runs) == 6  # whoever knows more knows enough
+    assert len(runs) == 8  # whoever knows more knows enough
     assert verdicts(shallow) == verdicts(deep) == verdicts(again)
 
 

@@ -14,7 +14,7 @@ from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, FlagKind
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.own_baseline]
 
 SECRET = "s3cret-of-the-user"
 

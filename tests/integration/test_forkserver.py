@@ -1,4 +1,4 @@
-"""Arms forked off one interpreter: real guest, real processes."""
+"""Arms forked off one interpreter: real runner, real processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, ServerGone, Workspace
-from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command, install_guest
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, install_runner, start_command
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -32,7 +32,7 @@ def run():
 class Place:
     def __init__(self, folder: Path, launcher) -> None:
         self.folder, self.launcher = folder, launcher
-        self.guest_dir = install_guest(folder / "cache")
+        self.runner_dir = install_runner(folder / "cache")
 
     def command(self, name, spec):
         root = self.folder / name
@@ -43,7 +43,7 @@ class Place:
             root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),
             private=root / "private", environment=environment,
         )  # fmt: skip
-        return guest_command(workspace, spec, LIMITS, self.guest_dir, control=ControlChannelUse.LINES)
+        return start_command(workspace, spec, LIMITS, self.runner_dir, control=ControlChannelUse.LINES)
 
     def server(self):
         return self.command("server", {"mode": "forkserver", "work": "callable"})

@@ -168,7 +168,7 @@ def total(values):
 FORGERIES = {
     "and goes on": ("[]", "pass"),
     "and ends": ('[{"t": "end", "status": 1}]', "os._exit(1)"),
-    "and writes what no guest does": ('[{"t": "timing", "ns": "x"}]', "pass"),
+    "and writes what no runner does": ('[{"t": "timing", "ns": "x"}]', "pass"),
     "and writes a number that no float holds": ('[{"t": "timing", "ns": 10**400}]', "pass"),
     "and says that all went well": ('[{"t": "end", "status": 0, "seal": ""}]', "os._exit(0)"),
 }
@@ -291,15 +291,15 @@ async def test_forged_records_break_the_seal(tmp_path: Path) -> None:
             assert (seen.code, "wrote records" in seen.reason) == (Code.RUNNER_TAMPERED, True), (name, seen)
 
 
-#: The guest fails in the middle, or is said to have failed: it is not the machine that did.
+#: The runner fails in the middle, or is said to have failed: it is not the machine that did.
 FAILURES = {
-    "said": _FORGE.replace("ENDING", '[{"t": "error", "where": "guest", "message": "x"}]').replace(
+    "said": _FORGE.replace("ENDING", '[{"t": "error", "where": "runner", "message": "x"}]').replace(
         "AFTER", "os._exit(70)"
     ),
     "done": """
 import sys
 def total(values):
-    sys.modules["_codeflash_guest.imports.import_guard"].ImportGuard.audit = None
+    sys.modules["_codeflash_runner.imports.import_guard"].ImportGuard.audit = None
     return "wrong"
 """,
 }
@@ -307,14 +307,14 @@ def total(values):
 
 @pytest.mark.attack
 @pytest.mark.parametrize("served", [True, False])
-async def test_who_makes_the_guest_fail_is_charged(tmp_path: Path, served: bool) -> None:
+async def test_who_makes_the_runner_fail_is_charged(tmp_path: Path, served: bool) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
         assert not served or await lab.start("tests", ForkPoint.IMPORTED) == ""
         for name, text in FAILURES.items():
             seen = await judged(
                 lab, lab.candidate(shop__sums=text), SomeServers(lab.servers) if served else None
             )
-            assert (seen.code, "The guest failed in guest" in seen.reason) == (Code.CRASHED, True), (
+            assert (seen.code, "The runner failed in runner" in seen.reason) == (Code.CRASHED, True), (
                 name,
                 seen,
             )

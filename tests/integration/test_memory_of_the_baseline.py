@@ -21,7 +21,7 @@ from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 
-pytestmark = [pytest.mark.engine, pytest.mark.anyio]
+pytestmark = [pytest.mark.engine, pytest.mark.anyio, pytest.mark.own_baseline]
 
 #: Asks for more private memory than a check with the smallest limit may have, and touches none of it.
 GREEDY = """

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 from codeflash_parallel.repair.broker import MAX_ABANDONED
-from codeflash_parallel.repair.provider_documents import (
+from codeflash_parallel.repair.provider_protocol import (
+    MAX_ANSWERS,
     read_answers,
     read_request,
     request_document,
 )
-from codeflash_parallel.repair.provider_protocol import MAX_ANSWERS
 from codeflash_parallel.result.candidate_model import FileTexts, PatchText, Replacement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")

@@ -22,8 +22,7 @@ from codeflash_parallel.profile.line_profiler import profile
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
-from codeflash_parallel.race.race_result import Raced, RaceFailed
-from codeflash_parallel.race.worker.arm_failure import ArmFailure
+from codeflash_parallel.race.race_result import ArmFailure, Raced, RaceFailed
 from codeflash_parallel.race.worker.arm_pool import (
     ArmPool,
     ArmPoolPrestart,
@@ -37,7 +36,7 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, ExitKind
 from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.sandbox.level_probe import LevelProber
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -89,14 +88,14 @@ def run():
 class Track:
     """A baseline and what it may not touch."""
 
-    def __init__(self, folder: Path, runner) -> None:
-        self.folder, self.runner = folder, runner
+    def __init__(self, folder: Path, launcher) -> None:
+        self.folder, self.launcher = folder, launcher
         self.user, self.outside = folder / "user", folder / "outside"
         self.cache = folder / "cache"
         for place in (self.user, self.outside, self.cache / "tree", *self.homes):
             place.mkdir(parents=True)
         (self.user / "secret").write_text("secret")
-        self.guest_dir = install_guest(self.cache)
+        self.runner_dir = install_runner(self.cache)
         self.plan = RacePlan(
             groups=(CostGroup(name="g", ns=10**6, calls=(), tests=("run",)),), work=WorkKind.CALLABLE
         )
@@ -130,12 +129,14 @@ class Track:
         self, level: IsolationLevel, source: str, **more: object
     ) -> AsyncIterator[ArmTemplate]:
         """Start a template; skip where this machine does not run the level, with its probe's words."""
-        prober = LevelProber(interpreter=Path(sys.executable), guest_dir=self.guest_dir, cache=self.cache)
+        prober = LevelProber(interpreter=Path(sys.executable), runner_dir=self.runner_dir, cache=self.cache)
         if why_not := prober.probe(level).why_not:
             pytest.skip(f"{level}: {why_not}")
         arm, bench = (
             self.arm(level, source, **more),
-            RaceEnvironment(runner=self.runner, guest_dir=self.guest_dir, limits=ProcessLimits(wall_s=60)),
+            RaceEnvironment(
+                launcher=self.launcher, runner_dir=self.runner_dir, limits=ProcessLimits(wall_s=60)
+            ),
         )
         server = await start_fork_server(bench, arm, self.plan, 1)
         try:
@@ -253,7 +254,9 @@ async def test_commands_that_are_timed_run_there_too(track: Track, level: Isolat
 
 async def test_arms_of_different_worlds_are_not_raced(track: Track) -> None:
     arms = [track.arm(level, HOSTILE) for level in (IsolationLevel.NONE, LANDLOCK)]
-    bench = RaceEnvironment(runner=track.runner, guest_dir=track.guest_dir, limits=ProcessLimits(wall_s=60))
+    bench = RaceEnvironment(
+        launcher=track.launcher, runner_dir=track.runner_dir, limits=ProcessLimits(wall_s=60)
+    )
     raced = await race(bench, arms[0], arms[1:], track.plan, random=Random(1))
     assert isinstance(raced, RaceFailed)
     assert "different levels of isolation: landlock, none" in raced.reason
@@ -282,10 +285,12 @@ async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be
         "codeflash_parallel.race.race.ArmPoolPrestart",
         lambda *how: begun.append(ArmPoolPrestart(*how)) or begun[-1],
     )
-    prober = LevelProber(interpreter=Path(sys.executable), guest_dir=track.guest_dir, cache=track.cache)
+    prober = LevelProber(interpreter=Path(sys.executable), runner_dir=track.runner_dir, cache=track.cache)
     if why_not := prober.probe(level).why_not:
         pytest.skip(f"{level}: {why_not}")
-    bench = RaceEnvironment(runner=track.runner, guest_dir=track.guest_dir, limits=ProcessLimits(wall_s=60))
+    bench = RaceEnvironment(
+        launcher=track.launcher, runner_dir=track.runner_dir, limits=ProcessLimits(wall_s=60)
+    )
     arm = track.arm(level, source)
     # Four sets of processes of three rounds each, and nobody is given up: the first round shows who litters.
     rules = {"layout_rounds": 3, "max_rounds": 12, "giving_up": 1e-9, "ahead": True}
@@ -311,10 +316,10 @@ async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be
 async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
     tmp_path: Path, level: IsolationLevel
 ) -> None:
-    async with open_launcher() as runner:
-        project = Project(tmp_path, runner, install_guest(tmp_path / "cache"))
+    async with open_launcher() as launcher:
+        project = Project(tmp_path, launcher, install_runner(tmp_path / "cache"))
         prober = LevelProber(
-            interpreter=Path(sys.executable), guest_dir=project.guest_dir, cache=tmp_path / "cache"
+            interpreter=Path(sys.executable), runner_dir=project.runner_dir, cache=tmp_path / "cache"
         )
         if why_not := prober.probe(level).why_not:
             pytest.skip(f"{level}: {why_not}")
@@ -327,7 +332,11 @@ async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
         codes = {name: CODES[name] for name in ("faster", "wrong")}
         ranking, raced, _ = await project.decide(codes, plan_of(calls), spec)
         found = await profile(
-            runner, project.baseline, spec=spec, limits=ProcessLimits(wall_s=60), guest_dir=project.guest_dir
+            launcher,
+            project.baseline,
+            spec=spec,
+            limits=ProcessLimits(wall_s=60),
+            runner_dir=project.runner_dir,
         )
     assert ranking.winner == "faster", str(ranking)
     assert ranking.of("wrong").status is CandidateStatus.REJECTED

@@ -14,8 +14,8 @@ from codeflash_parallel.race.measurement import BlockKind, DecidingClock, blocks
 from codeflash_parallel.race.plan import BASELINE, NULL, SHORT_GAIN, RacePlan
 from codeflash_parallel.race.race import LAST_BLOCK_S
 from codeflash_parallel.race.race_result import Raced, RaceFailed
+from codeflash_parallel.race.ranking.arm_comparison import contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import contenders
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, centre
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 

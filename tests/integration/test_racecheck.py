@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.engine]
 
 
 def left_in(cache):
-    return [path.name for path in cache.iterdir() if not path.name.startswith("guest-")]
+    return [path.name for path in cache.iterdir() if not path.name.startswith("runner-")]
 
 
 def doctor(repository, cache, *arguments):

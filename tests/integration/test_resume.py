@@ -21,8 +21,15 @@ from codeflash_parallel import Settings, UsageError, resume, stored_run
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.config.settings import settings_document
 from codeflash_parallel.result.outcome_codes import CandidateStatus
-from codeflash_parallel.run.run_state import SCHEMA, RunRequest, read_state, write_request
-from codeflash_parallel.run.step_cache import StepCache, StepKind, text_of
+from codeflash_parallel.run.run_state import (
+    SCHEMA,
+    RunRequest,
+    StepCache,
+    StepKind,
+    read_state,
+    text_of,
+    write_request,
+)
 from codeflash_parallel.workspace.cleanup import recover
 from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot

@@ -103,7 +103,7 @@ def test_work():
 
 
 @pytest.fixture
-async def runner(anyio_backend):
+async def launcher(anyio_backend):
     async with open_launcher() as opened:
         yield opened
 
@@ -120,7 +120,7 @@ def loaded(code):
     return names
 
 
-async def test_work_moved_to_the_making_of_inputs_is_charged(runner, tmp_path, monkeypatch):
+async def test_work_moved_to_the_making_of_inputs_is_charged(launcher, tmp_path, monkeypatch):
     def timed(code):
         module = types.ModuleType("mod")
         monkeypatch.setitem(sys.modules, "mod", module)
@@ -130,7 +130,7 @@ async def test_work_moved_to_the_making_of_inputs_is_charged(runner, tmp_path, m
         return min(timeit.repeat(lambda: module.work(next(made)), number=1, repeat=60))
 
     fooled = timed(MAKING_MODULE) / timed(MAKING_MODULE + MAKING_CODE)
-    ranking = await Race(tmp_path, runner, MAKING_MODULE, MAKING_TESTS).decide(
+    ranking = await Race(tmp_path, launcher, MAKING_MODULE, MAKING_TESTS).decide(
         MAKING_CODE, "work", target=MOST_CREDITED - 1
     )
 
@@ -139,11 +139,11 @@ async def test_work_moved_to_the_making_of_inputs_is_charged(runner, tmp_path, m
     assert said.status is not CandidateStatus.WON, said
 
 
-async def test_work_put_off_to_one_call_of_many_is_not_overlooked(runner, tmp_path):
+async def test_work_put_off_to_one_call_of_many_is_not_overlooked(launcher, tmp_path):
     before, after = loaded(DEBT_MODULE)["work"], loaded(DEBT_MODULE + DEBT_CODE)["work"]
     fooled = best_ns(before, lambda: 1) / best_ns(after, lambda: 1)
 
-    ranking = await Race(tmp_path, runner, DEBT_MODULE, DEBT_TESTS).decide(
+    ranking = await Race(tmp_path, launcher, DEBT_MODULE, DEBT_TESTS).decide(
         DEBT_CODE, "work", target=MOST_CREDITED - 1
     )
 

@@ -11,7 +11,7 @@ from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submi
 from codeflash_parallel._runner.inputs.input_shrinker import simpler
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.run.check_phase import counterexample_shrinker
+from codeflash_parallel.run.check_phase import fresh_inputs
 
 TESTS = "from shop.sums import total\n\ndef test_total():\n    total(list(range(40)))\n    total([3])\n"
 WRONG = """
@@ -30,7 +30,7 @@ def total(values):
 @pytest.mark.engine
 async def test_a_long_example_is_made_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine calls take too long for a search, and none is made.
-    monkeypatch.setattr(counterexample_shrinker, "TRYING_NS", 10**12)
+    monkeypatch.setattr(fresh_inputs, "TRYING_NS", 10**12)
     project = make_project(tmp_path / "project", tests__test_sums_py=TESTS)
     settings = Settings(functions=("shop/sums.py::total",), cache_dir=str(tmp_path / "cache"))
     wrong = Submission(id=CandidateId("wrong"), content=Replacement(code=WRONG))

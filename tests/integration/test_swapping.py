@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from effort import TIMES
-from guest_runs import PYTHONS
 from hypothesis import HealthCheck, event, given, settings
+from runner_sessions import PYTHONS
 from swap_cases import Case, cases
 
 from codeflash_parallel.candidates.code_changes import beyond_bodies
-from codeflash_parallel.sandbox.runner_command import PACKAGE, install_guest
+from codeflash_parallel.sandbox.runner_command import PACKAGE, install_runner
 
 DRIVER = Path(__file__).with_name("swap_driver.py")
 
@@ -27,10 +27,10 @@ class Driver:
     """A process that imports and swaps."""
 
     def __init__(self, python: str, folder: Path) -> None:
-        guest = install_guest(folder / "cache") / PACKAGE
+        runner = install_runner(folder / "cache") / PACKAGE
         (folder / "slot").mkdir()
         self._process = subprocess.Popen(
-            [python, "-B", str(DRIVER), str(folder / "slot"), str(guest)],
+            [python, "-B", str(DRIVER), str(folder / "slot"), str(runner)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,4 +1,4 @@
-"""The race with the real guest: calls captured from tests, raced in copies of a small project."""
+"""The race with the real runner: calls captured from tests, raced in copies of a small project."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.session.runner_session import RunnerConfig, TestRequest
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
+from codeflash_parallel.race.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
 from codeflash_parallel.race.race import race
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
 from codeflash_parallel.race.statistics.sequential_test import QUARTERED_AFTER
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
-from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import LineProfile
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.workload_choice import twinned
-from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
+from codeflash_parallel.sandbox.runner_command import install_runner, parse_records, start_command
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -80,8 +80,8 @@ LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
 class Project:
     """Copies of the project, one for each competitor."""
 
-    def __init__(self, folder: Path, runner, guest_dir: Path) -> None:
-        self.folder, self.runner, self.guest_dir = folder, runner, guest_dir
+    def __init__(self, folder: Path, launcher, runner_dir: Path) -> None:
+        self.folder, self.launcher, self.runner_dir = folder, launcher, runner_dir
         self.spec = {"targets": [{"path": "mod.py", "qualname": "unique"}], "prove": ["mod.py"], "seed": 1}
         self.baseline = self.workspace("base", BASELINE)
 
@@ -107,14 +107,14 @@ class Project:
             "wrap": "capture", "budget": {"calls": 200, "bytes": 10**7, "seconds": 10.0}, "inputs": inputs,
             "stop": "never", "tracebacks": "short", "workers": 0,
         }  # fmt: skip
-        done = await self.runner.run(guest_command(self.baseline, spec, LIMITS, self.guest_dir))
+        done = await self.launcher.run(start_command(self.baseline, spec, LIMITS, self.runner_dir))
         calls = [r for r in parse_records(done.records) if r["t"] == "call"]
         assert len(calls) == 4, (done.stdout, done.stderr, done.records[-2000:])
         return inputs, calls
 
     async def decide(self, codes, plan, spec, seed=1):
         """Race, confirm, rank."""
-        bench = RaceEnvironment(runner=self.runner, guest_dir=self.guest_dir, limits=LIMITS)
+        bench = RaceEnvironment(launcher=self.launcher, runner_dir=self.runner_dir, limits=LIMITS)
         arms = {
             name: Arm(id=name, workspace=self.workspace(name, code), spec=spec)
             for name, code in codes.items()
@@ -130,8 +130,8 @@ class Project:
 
 @pytest.fixture
 async def project(tmp_path, anyio_backend):
-    async with open_launcher() as runner:
-        yield Project(tmp_path, runner, install_guest(tmp_path / "cache"))
+    async with open_launcher() as launcher:
+        yield Project(tmp_path, launcher, install_runner(tmp_path / "cache"))
 
 
 def plan_of(calls):
@@ -163,10 +163,10 @@ async def test_a_memo_is_credited_with_what_it_gains_on_twins_of_the_calls(proje
     inputs, calls = await project.capture()
     plan, path, request = plan_of(calls), project.folder / "twins", TestRequest()
     unique = (Target(path="mod.py", qualname="unique"),)
-    guest = RunnerConfig(
-        runner=project.runner, directory=project.guest_dir, targets=unique, request=request, seed=1
+    runner = RunnerConfig(
+        launcher=project.launcher, directory=project.runner_dir, targets=unique, request=request, seed=1
     )
-    plan = replace(plan, groups=await twinned(guest, project.baseline, plan.groups, Path(inputs), path))
+    plan = replace(plan, groups=await twinned(runner, project.baseline, plan.groups, Path(inputs), path))
     spec = {**project.spec, "inputs": inputs, "twins": str(path)}
 
     codes = {name: CODES[name] for name in ("memo", "faster")}
@@ -242,18 +242,18 @@ async def test_lines_of_the_target_are_profiled(project):
     inputs, _ = await project.capture()
     spec = {**project.spec, "inputs": inputs, "max_calls": 100, "tracer": "auto"}
 
-    how = {"spec": spec, "limits": LIMITS, "guest_dir": project.guest_dir}
+    how = {"spec": spec, "limits": LIMITS, "runner_dir": project.runner_dir}
     # A line may wait for a core, and take longer for it; hardly the same one three times.
     least_ns: dict[str, int] = {}
     for _ in range(3):
-        found = await profile(project.runner, project.baseline, **how)
+        found = await profile(project.launcher, project.baseline, **how)
         assert isinstance(found, LineProfile), found
         assert {line.path for line in found.lines} == {"mod.py"}
         for line in found.lines:
             least_ns[line.text] = min(line.time_ns, least_ns.get(line.text, line.time_ns))
     shutil.rmtree(project.folder / "base" / "tree")
     (project.folder / "base" / "tree").mkdir()
-    failed = await profile(project.runner, project.baseline, **how)
+    failed = await profile(project.launcher, project.baseline, **how)
 
     assert "not in seen" in max(least_ns, key=least_ns.__getitem__)
     assert isinstance(failed, ProfileFailure)
@@ -263,7 +263,7 @@ async def test_an_interpreter_that_is_missing_is_a_value(project):
     workspace = replace(project.baseline, interpreter=Path("/nonexistent/python"))
 
     failed = await profile(
-        project.runner, workspace, spec=project.spec, limits=LIMITS, guest_dir=project.guest_dir
+        project.launcher, workspace, spec=project.spec, limits=LIMITS, runner_dir=project.runner_dir
     )
 
     assert isinstance(failed, ProfileFailure)

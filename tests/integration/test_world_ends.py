@@ -92,8 +92,8 @@ def test_nothing_outlives_the_evaluator(ground: Ground, door: Door, level: str, 
 @pytest.mark.anyio
 @pytest.mark.engine
 @pytest.mark.parametrize("level", ["sandbox"])
-async def test_whom_the_guest_leaves_dies_with_the_launcher(ground: Ground, door: Door, level: str) -> None:
-    """The waiter has ended with the guest; the world's init, an orphan by now, must hear of the launcher's end."""
+async def test_whom_the_runner_leaves_dies_with_the_launcher(ground: Ground, door: Door, level: str) -> None:
+    """The waiter has ended with the runner; the world's init, an orphan by now, must hear of the launcher's end."""
     async with open_launcher() as launcher:
         command = ground.command(level, door.path.parent, (program("daemons"), str(door.path), "ends", ""))
         channel = await launcher.open(command)

@@ -9,8 +9,8 @@ from itertools import cycle, islice
 from json import dumps
 from types import CoroutineType
 
+from .. import slot_paths
 from ..imports import instrumentation
-from ..paths import path_relocation
 from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read, laziness
 from ..values import call_files
@@ -53,7 +53,7 @@ class CallWork:
     """Groups of captured calls, resolved once, in the template.
 
     Args:
-        spec: the guest's.
+        spec: the runner's.
         captured: all calls of the inputs file.
     """
 
@@ -87,7 +87,7 @@ class CallWork:
             except BaseException as error:  # a pickle runs the project's code
                 self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:SAID_CHARS]
             else:
-                load = path_relocation.loader(call.blob)
+                load = slot_paths.loader(call.blob)
                 usable.append(_TimedCall(function, load, call.blob, items_read(call.meta), call.meta))
         return usable
 

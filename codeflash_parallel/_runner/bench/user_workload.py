@@ -8,7 +8,7 @@ import sys
 import time
 import types
 
-from ..channel.record_channel import line_of
+from ..channels import line_of
 from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver
 from ..session import RunnerFailure
@@ -24,7 +24,7 @@ class CallableWork:
     """One group: a callable of the user's, from the snapshot's text of its file.
 
     Args:
-        spec: the guest's; `callable` has `path` (relative to the root), `name` and `source`.
+        spec: the runner's; `callable` has `path` (relative to the root), `name` and `source`.
     """
 
     skipped = {}  # noqa: RUF012 - nothing is left out, of any of them
@@ -60,7 +60,7 @@ def load_callable(spec, where, module_name):
     """Return a callable that the user names, from the snapshot's text of its file: `spec["callable"]`.
 
     Args:
-        where: which part of the guest has failed where that fails.
+        where: which part of the runner has failed where that fails.
         module_name: of the module that holds it.
 
     Raises:
@@ -93,7 +93,7 @@ class CommandWork:
     """One group: a command of the user's, each time in a new process.
 
     Args:
-        spec: the guest's; `command` is a list of words.
+        spec: the runner's; `command` is a list of words.
     """
 
     skipped = {}  # noqa: RUF012 - nothing is left out, of any of them

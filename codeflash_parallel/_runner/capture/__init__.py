@@ -2,5 +2,5 @@
 announce calls for timing inside tests.
 
 Offers: call_recorder.CallRecorder, function_wrappers.install and wrap, timing_windows.CallAnnouncer.
-Imports: _runner.values, imports, paths, channel.
+Imports: _runner.values, imports, slot_paths, channels.
 """

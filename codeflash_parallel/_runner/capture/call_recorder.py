@@ -276,7 +276,7 @@ class CallRecorder:
             for index, call in enumerate(calls):
                 self._write_call(index, call)
             return
-        # Not by our number: guests in namespaces of their own all have the same one.
+        # Not by our number: runners in namespaces of their own all have the same one.
         draft = "%s.%s" % (self._inputs, os.urandom(8).hex())
         with open(draft, "wb") as file:
             for index, call in enumerate(calls):

@@ -11,8 +11,8 @@ import types
 from _thread import get_ident
 from time import thread_time_ns
 
+from .. import slot_paths
 from ..imports import instrumentation
-from ..paths import path_relocation
 from .call_recorder import SILENT, ActiveCallMark, CallOrigin, CallRecorder
 
 #: Flags of code objects; `inspect` knows them, too, but takes long to import.
@@ -21,7 +21,7 @@ _GENERATOR, _COROUTINE, _ASYNCGEN = 0x20, 0x80, 0x200
 
 def install(spec, channel, guard, kind=None):
     """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
-    path_relocation.settle(spec)
+    slot_paths.settle(spec)
     recorder = (kind or CallRecorder)(spec, channel)
 
     def hook(via):

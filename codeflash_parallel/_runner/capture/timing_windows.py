@@ -9,7 +9,7 @@ import random
 import sys
 from _thread import get_ident
 
-from ..channel.record_channel import line_of
+from ..channels import line_of
 from . import call_recorder, function_wrappers
 from .call_recorder import UnrecordedTrace
 

@@ -1,6 +1,6 @@
-"""A template: a guest that stops at a fork point and forks a check for each order of the evaluator.
+"""A template: a runner that stops at a fork point and forks a check for each order of the evaluator.
 
-Theory of operation. The guest does its ordinary work, `tests` or `replay`, and calls this module at every
+Theory of operation. The runner does its ordinary work, `tests` or `replay`, and calls this module at every
 import of its project and after the collection. At its point `TemplateServer.stop` tells the evaluator, and
 hands its orders on to forks. It returns only in these: each continues as if nothing had
 happened, with the spec, the pipes and the name of its own. A fork may be told to stop at a later point as the
@@ -21,9 +21,8 @@ import sys
 import time
 import warnings
 
-from .. import session
-from ..channel import record_channel
-from ..channel.control_channel import OrderSocket
+from .. import channels, session
+from ..channels import OrderSocket
 from ..process import process_fork
 from ..sandbox import confinement
 from . import code_swap
@@ -203,7 +202,7 @@ class TemplateServer:
         received_ns, number = time.perf_counter_ns(), order["order"]
         try:
             spec = session.read_spec(order["spec"])
-            key = record_channel.take_secret(spec)
+            key = channels.take_secret(spec)
         except Exception as error:
             unready = _described(error)
         if unready:

@@ -1,5 +1,5 @@
 """Import modules from the slot only, from source where it counts, with hooks around target functions.
 
-Offers: import_guard.install, source_loader, instrumentation.Instrumentation, editable_installs.
-Imports: _runner.session, paths.
+Offers: import_guard.install, source_loader, instrumentation.Instrumentation.
+Imports: _runner.session, slot_paths.
 """

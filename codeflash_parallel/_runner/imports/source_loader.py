@@ -8,8 +8,8 @@ import importlib.machinery
 import sys
 from hashlib import sha256
 
-from ..paths.path_locations import both_forms, under
 from ..session import on_fork
+from ..slot_paths import both_forms, under
 
 
 class VerifiedSourceLoader(importlib.machinery.SourceFileLoader):
@@ -101,7 +101,7 @@ def restrict_bytecode(spec):
 
     The environment forbids bytecode altogether, which is what the interpreters that tests start get.
     """
-    folders = [*both_forms(spec["root"]), *both_forms(spec["guest"])]
+    folders = [*both_forms(spec["root"]), *both_forms(spec["runner"])]
 
     def allowed(path):
         return any(under(str(path), folder) for folder in folders)

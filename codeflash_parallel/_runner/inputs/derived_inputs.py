@@ -15,7 +15,7 @@ import random
 import time
 from functools import partial
 
-from ..paths import path_relocation
+from .. import slot_paths
 from ..process import process_fork
 from ..process.call_limits import CALL_S, CallTimeout, awaited, limit_memory, limited, mortal
 from ..replay.replay_session import open_session
@@ -255,11 +255,11 @@ class _Trial:
         except (Exception, CallTimeout):  # objects may object to being changed or copied; a huge input
             return
         texts = itertools.chain.from_iterable(found.values())
-        if not any(type(text) is str and path_relocation.is_amid(text) for text in texts):
+        if not any(type(text) is str and slot_paths.is_amid(text) for text in texts):
             self._try_new(base, blob, breaks, size)
 
     def _try_new(self, base, blob, breaks, size):
-        is_new = blob not in self._seen and breaks != ONE_SIGN and not path_relocation.names_a_part(blob)
+        is_new = blob not in self._seen and breaks != ONE_SIGN and not slot_paths.names_a_part(blob)
         if is_new and self._wants(bool(breaks)):
             self._seen.add(blob)
             self._try(base, blob, breaks, size=size)

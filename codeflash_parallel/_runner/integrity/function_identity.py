@@ -12,7 +12,7 @@ import types
 
 #: Our own package, whatever it is called where it is installed.
 PACKAGE = __package__.partition(".")[0]
-#: Modules of the standard library by which the guest looks at results.
+#: Modules of the standard library by which the runner looks at results.
 _ASKED = (gc, hashlib, json, signal, sys, threading, time)
 _FUNCTION = types.FunctionType
 _CACHED = type(functools.lru_cache(len))
@@ -77,7 +77,7 @@ class FunctionIdentities:
 
 
 def own_parts():
-    """Take the functions of the guest and of the modules that it uses; the project is not loaded yet."""
+    """Take the functions of the runner and of the modules that it uses; the project is not loaded yet."""
     parts = FunctionIdentities()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == PACKAGE:

@@ -9,7 +9,7 @@ import sysconfig
 from os import getpid
 from sys import _getframe
 
-from ..paths.path_locations import both_forms, under
+from ..slot_paths import both_forms, under
 
 _LISTENERS = {}
 _INSTALLED = []
@@ -35,7 +35,7 @@ _TOOLS = frozenset(
 )
 
 #: Distributions of pytest itself: there wherever tests run.
-_PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_guest"})
+_PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_runner"})
 
 
 def listen(events, tell):

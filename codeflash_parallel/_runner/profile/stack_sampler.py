@@ -28,7 +28,7 @@ class StackSampler:
     """Samples the stack while tests run, so many seconds after each sample the next.
 
     Args:
-        spec: the guest's; `locate` is the pause in seconds.
+        spec: the runner's; `locate` is the pause in seconds.
     """
 
     def __init__(self, spec, channel):

@@ -2,5 +2,5 @@
 workers.
 
 Offers: pytest_session.run, session_plugin.SessionPlugin, pytest_session.prepare.
-Imports: _runner.session, profile, capture, integrity, imports, process, channel.
+Imports: _runner.session, profile, capture, integrity, imports, process, channels.
 """

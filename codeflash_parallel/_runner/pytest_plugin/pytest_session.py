@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from ..channel import record_channel
+from .. import channels
 from ..imports import import_guard, source_loader
 from ..session import RunnerFailure, on_fork, read_spec, template
 
@@ -23,7 +23,7 @@ def run(spec, channel, runtestloop=None):
     """Run pytest in this process and return its exit status.
 
     Args:
-        spec: the guest's spec.
+        spec: the runner's spec.
         channel: where records go.
         runtestloop: called with the session instead of running its tests.
 
@@ -37,11 +37,11 @@ def run(spec, channel, runtestloop=None):
     recording = TargetRecording(spec, channel, guard)
     with _nothing_is_garbage():
         pytest = _import_pytest(channel)
-        from ..integrity import pytest_functions
+        from ..integrity import pytest_integrity
         from . import session_overrides, session_plugin
 
         source_loader.restrict_rewriter(guard.allows_bytecode)
-        known = pytest_functions.PytestIntegrity(guard.places, channel)
+        known = pytest_integrity.PytestIntegrity(guard.places, channel)
 
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [session_overrides.OutputSuppression()]
@@ -148,7 +148,7 @@ def arguments(spec):
     given = list(spec.get("args", ()))
     ours = ["-o", "cache_dir=%s/pytest-cache" % spec["private"]]
     if spec.get("workers", 0):
-        ours += ["-p", "_codeflash_guest.pytest_plugin.pytest_session"]
+        ours += ["-p", "_codeflash_runner.pytest_plugin.pytest_session"]
     # What follows a "--" is no option any more.
     end = given.index("--") if "--" in given else len(given)
     return given[:end] + ours + given[end:]
@@ -174,7 +174,7 @@ def prepare(path, canaries):
         canaries: of this run; the controller has removed the file that they were in.
     """
     spec = dict(read_spec(path), canaries=canaries)
-    channel = record_channel.RecordBuffer()
+    channel = channels.RecordBuffer()
     guard = import_guard.install(spec, channel)
     _PREPARED.append((spec, channel, guard, TargetRecording(spec, channel, guard)))
 
@@ -183,11 +183,11 @@ def pytest_addoption(pluginmanager):
     """Register the hooks of a prepared worker."""
     if not _PREPARED:
         return
-    from ..integrity import pytest_functions
+    from ..integrity import pytest_integrity
     from . import session_plugin
 
     spec, channel, guard, recording = _PREPARED[0]
     source_loader.restrict_rewriter(guard.allows_bytecode)
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, in_worker=True)
-    pluginmanager.register(plugin, "codeflash-guest")
-    pluginmanager.register(pytest_functions.PytestIntegrity(guard.places, channel), "codeflash-runner")
+    pluginmanager.register(plugin, "codeflash-runner")
+    pluginmanager.register(pytest_integrity.PytestIntegrity(guard.places, channel), "codeflash-integrity")

@@ -12,7 +12,7 @@ import traceback
 import pytest
 
 from .. import session
-from ..integrity import canary_tests
+from ..integrity import pytest_integrity
 from ..session import on_fork, template
 from . import session_overrides
 
@@ -24,7 +24,7 @@ class SessionPlugin:
         self._spec, self._channel, self._guard, self._recording = spec, channel, guard, recording
         self._runtestloop, self._in_worker = runtestloop, in_worker
         self._phases = PhaseRecords(channel)
-        self._canaries = canary_tests.CanaryTests(spec.get("canaries", ()), channel)
+        self._canaries = pytest_integrity.CanaryTests(spec.get("canaries", ()), channel)
         self._options = []
         self._hello = False
         self._session = None
@@ -38,7 +38,7 @@ class SessionPlugin:
 
     def _renew(self):
         """Follow the spec of a fork."""
-        self._canaries = canary_tests.CanaryTests(self._spec.get("canaries", ()), self._channel)
+        self._canaries = pytest_integrity.CanaryTests(self._spec.get("canaries", ()), self._channel)
         self._started = time.perf_counter_ns()
         for option in self._options:
             session_overrides.follow(option, self._spec)
@@ -300,10 +300,10 @@ def _distributes(config):
 def _worker_preparation(spec):
     """Return the code that the controller runs in a new worker, first of all."""
     code = (
-        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import pytest_session\n"
+        "import sys\nsys.path.append(%r)\nfrom _codeflash_runner.pytest_plugin import pytest_session\n"
         "pytest_session.prepare(%r, %r)"
     )
-    return code % (spec["guest"], spec["path"], spec.get("canaries", []))
+    return code % (spec["runner"], spec["path"], spec.get("canaries", []))
 
 
 #: The phases of a test in their order.

@@ -22,7 +22,7 @@ import threading
 import time
 import types
 
-from ..paths import path_relocation
+from .. import slot_paths
 from ..values import type_handlers, value_digests
 from ..values.object_reduction import UnencodableValue
 from ..values.type_handlers import REFUSE, Spent
@@ -182,16 +182,14 @@ class ProcessEffects:
             return ""
         now = dict(os.environ)
         names = {name for name in {*now, *self._environ} if now.get(name) != self._environ.get(name)}
-        return _digest(
-            path_relocation.neutral(repr(sorted((name, now.get(name)) for name in names))).encode()
-        )
+        return _digest(slot_paths.neutral(repr(sorted((name, now.get(name)) for name in names))).encode())
 
     def _directory(self):
         try:
             now = os.getcwd()
         except OSError:
             return "gone"
-        return "" if now == self._project else _digest(path_relocation.neutral(repr(now)).encode())
+        return "" if now == self._project else _digest(slot_paths.neutral(repr(now)).encode())
 
 
 def _raw():
@@ -237,7 +235,7 @@ class _Sink(io.RawIOBase):
         return len(data)
 
     def _take(self, size):
-        self._digest.update(path_relocation.neutral_bytes(bytes(self._pending[:size])))
+        self._digest.update(slot_paths.neutral_bytes(bytes(self._pending[:size])))
         del self._pending[:size]
 
     def taken(self):

@@ -32,7 +32,7 @@ class Targets:
     """Resolves captured calls to functions, each function once.
 
     Args:
-        spec: the guest's order.
+        spec: the runner's order.
         registry: innermost functions by target number, filled while modules load ("inner" calls need it).
     """
 

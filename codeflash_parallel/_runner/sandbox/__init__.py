@@ -2,5 +2,5 @@
 
 Offers: confinement.confine, confine_and_tell and confine_template; isolation_probe (script, tries a level);
 syscalls.
-Imports: _runner.paths.
+Imports: _runner.slot_paths.
 """

@@ -1,6 +1,6 @@
 """Confine this process before the first line of the project's (or a candidate's) code.
 
-For callers, inside the guest
+For callers, inside the runner
 -----------------------------
 
 ``confine(spec)``
@@ -8,10 +8,10 @@ For callers, inside the guest
     in the private folder (its spec, its secrets): at `sandbox` that folder is a new, empty one afterwards,
     with the spec's file in it. **At `sandbox` the process that returns is another one**: process 2 of a
     new process namespace. The caller has become its *waiter*, which ends with the same status or by the same
-    signal; between them stands the namespace's init (`namespaces`). Descriptors are inherited by the guest;
+    signal; between them stands the namespace's init (`namespaces`). Descriptors are inherited by the runner;
     waiter and init close theirs.
 ``confine_and_tell(spec, channel)``
-    The same for a guest that has its records' channel: they go on, and say how long it took.
+    The same for a runner that has its records' channel: they go on, and say how long it took.
 ``confine_template(spec)``
     In a process that never runs a candidate's code and forks those that do, such as a warm server or an arm:
     the same world, but no process namespace, so that its forks can become the launcher's children, and the
@@ -26,7 +26,7 @@ The policy (`result.isolation_policy.IsolationPolicy.as_spec`) is plain JSON::
      "limits": {"file_bytes": 0, "open_files": 0, "processes": 0, "data_bytes": 0, "disk_bytes": 0}}
 
 `hidden` is never readable (the checkout, secrets), `cache` is ours: of it a check sees its own tree,
-its private folder, the guest's modules and the inputs that its spec names. A limit of 0 is none.
+its private folder, the runner's modules and the inputs that its spec names. A limit of 0 is none.
 
 Raises `ConfinementError`, never anything else: the process then ends without running the project's code.
 """
@@ -37,7 +37,7 @@ import resource
 import sys
 import time
 
-from ..paths import path_locations
+from .. import slot_paths
 from . import landlock, mount_view, namespaces, syscalls
 
 NONE, LANDLOCK, SANDBOX = "none", "landlock", "sandbox"
@@ -70,7 +70,7 @@ def confine(spec, *, template=False):
     """Confine a check; see above.
 
     Args:
-        spec: the guest's.
+        spec: the runner's.
         template: it was forked by a process that `confine_template` has confined.
 
     Raises:
@@ -150,7 +150,7 @@ def _confine_template(spec, policy):
         view.cover(policy["hidden"])
         view.keep(_environment(spec))
         # A process that enters another user namespace writes its user's number there.
-        view.keep(["/proc", policy["cache"], spec["root"], spec["private"], spec["guest"]], writable=True)
+        view.keep(["/proc", policy["cache"], spec["root"], spec["private"], spec["runner"]], writable=True)
         view.keep(policy["writable"], writable=True)
         for folder in _SHARED:
             view.renew(folder, 0o1777)
@@ -160,7 +160,7 @@ def _confine_template(spec, policy):
         os.chdir(cwd)
         return  # without Landlock, under which no fork could mount anything
     syscalls.no_new_privileges()
-    visible = [*_environment(spec), policy["cache"], spec["root"], spec["private"], spec["guest"]]
+    visible = [*_environment(spec), policy["cache"], spec["root"], spec["private"], spec["runner"]]
     readable = landlock.around(_real(policy["hidden"]), visible)
     landlock.restrict(_writable(spec, policy), readable, network=_may_connect(policy))
 
@@ -172,7 +172,7 @@ def _enter_namespaces(spec, policy, template):
     namespaces.leave(_CHECK | network)
     view = mount_view.MountView(*_room(policy))
     view.cover([policy["cache"]] if template else [*policy["hidden"], policy["cache"]])
-    view.keep([*_environment(spec), *_inputs(spec)[0], spec["guest"]])
+    view.keep([*_environment(spec), *_inputs(spec)[0], spec["runner"]])
     view.keep([spec["root"], *_inputs(spec)[1], *policy["writable"]], writable=True)
     for folder in _SHARED:
         view.renew(folder, 0o1777)
@@ -199,7 +199,7 @@ def _restrict(spec, policy, template):
     if policy["level"] == LANDLOCK:
         hidden = _real([policy["cache"]] if template else [*policy["hidden"], policy["cache"]])
         read, changed = _inputs(spec)
-        visible = [*_environment(spec), spec["root"], spec["private"], spec["guest"], *read, *changed]
+        visible = [*_environment(spec), spec["root"], spec["private"], spec["runner"], *read, *changed]
         readable = landlock.around(hidden, visible)
     landlock.restrict([*_writable(spec, policy), *_inputs(spec)[1]], readable, network=_may_connect(policy))
 
@@ -211,7 +211,7 @@ def _writable(spec, policy):
 
 
 def _inputs(spec):
-    """Return what lies in our cache for this guest: files that it reads, and folders that it writes to."""
+    """Return what lies in our cache for this runner: files that it reads, and folders that it writes to."""
     reads = [path for path, _ in spec.get("encoders", ())]
     makes = {"inputs": spec.get("wrap") == "capture", "derived": spec["mode"] == "derive", "base": False}
     makes["twins"] = spec["mode"] == "twins"
@@ -225,10 +225,10 @@ def _environment(spec):
 
     Among them is where `.pth` files have led it, but for the user's checkout itself.
     """
-    roots = path_locations.both_forms(spec["user_root"])
-    ours = [*path_locations.both_forms(spec["root"]), *path_locations.both_forms(policy_of(spec)["cache"])]
+    roots = slot_paths.both_forms(spec["user_root"])
+    ours = [*slot_paths.both_forms(spec["root"]), *slot_paths.both_forms(policy_of(spec)["cache"])]
     found = [
-        *path_locations.environment(roots),
+        *slot_paths.environment(roots),
         *(path for path in sys.path if _is_packages(path, roots, ours)),
     ]
     return [folder for folder in dict.fromkeys(found) if os.path.exists(folder)]
@@ -239,13 +239,11 @@ def _is_packages(path, roots, ours):
         return False
     if "/site-packages" in path:
         return True
-    return not _is_under(path, roots) and not any(path_locations.under(root, path) for root in roots)
+    return not _is_under(path, roots) and not any(slot_paths.under(root, path) for root in roots)
 
 
 def _is_under(path, folders):
-    return any(
-        path_locations.under(form, folder) for form in path_locations.both_forms(path) for folder in folders
-    )
+    return any(slot_paths.under(form, folder) for form in slot_paths.both_forms(path) for folder in folders)
 
 
 def _may_connect(policy):

@@ -1,6 +1,6 @@
 """Try an isolation level: confine this process, look whether the confinement holds, and say so.
 
-``python isolation_probe.py <spec.json>``; the spec is a guest's, with ``outside`` (a file that must not
+``python isolation_probe.py <spec.json>``; the spec is a runner's, with ``outside`` (a file that must not
 become writable) and ``secret`` (one that must not be readable). Writes one line of
 JSON: ``why_not`` and ``note``.
 """
@@ -14,7 +14,7 @@ def main(path):
     """Try the level of a spec."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sys.path[0] = folder
-    from _codeflash_guest.sandbox import confinement
+    from _codeflash_runner.sandbox import confinement
 
     with open(path) as file:
         spec = json.load(file)

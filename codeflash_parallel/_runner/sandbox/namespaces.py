@@ -2,12 +2,12 @@
 
 Three processes take the place of one::
 
-    waiter   outside; the launcher's child. Passes on how the guest ends, by ending alike.
+    waiter   outside; the launcher's child. Passes on how the runner ends, by ending alike.
     init     process 1 of the new process namespace: when it ends, the kernel kills all others in there.
-    guest    process 2; the only one in which code of the project runs.
+    runner    process 2; the only one in which code of the project runs.
 
-The init lives as long as any process in its namespace does, so that processes left behind by the guest can be
-seen from outside; the waiter has ended with the guest by then, and the init is the launcher's child.
+The init lives as long as any process in its namespace does, so that processes that the runner left can be
+seen from outside; the waiter has ended with the runner by then, and the init is the launcher's child.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ import struct
 
 from . import syscalls
 
-#: Message of the init to the waiter: the guest's wait status, and whether no other process is left.
+#: Message of the init to the waiter: the runner's wait status, and whether no other process is left.
 _NEWS = struct.Struct("i?")
 #: The descriptors that waiter and init have: the pipe between them; the init's of waiter and launcher.
 _KEPT = 3
@@ -81,7 +81,7 @@ def give_up_capabilities(*, template=False):
 def fork_inside():
     """Continue as process 2 of a new process namespace, which `leave` has asked for.
 
-    Returns in that process only. The one that called becomes the waiter, and ends as the guest ends; all end
+    Returns in that process only. The one that called becomes the waiter, and ends as the runner ends; all end
     with the parent of that one, the launcher.
 
     Raises:
@@ -93,12 +93,12 @@ def fork_inside():
     init = _fork()
     if init:
         _wait_outside(init, hearing, highest)  # which closes all others
-    # What fails from here on is told by this process, for the guest that there is not: nothing has run in it.
+    # What fails from here on is told by this process, for the missing runner: nothing has run in it.
     syscalls.die_with_parent(signal.SIGKILL)
-    guest = _fork()
+    runner = _fork()
     os.close(hearing)
-    if guest:
-        _reap_inside(guest, [telling, *watched], highest)
+    if runner:
+        _reap_inside(runner, [telling, *watched], highest)
     for number in (telling, *watched):
         os.close(number)
     os.setsid()
@@ -115,7 +115,7 @@ def _has_ended(process, wait_ms):
 
 
 def _wait_outside(init, hearing, highest):
-    """End as the guest ends; never returns."""
+    """End as the runner ends; never returns."""
     try:
         (hearing,) = _only([hearing], highest)
         syscalls.be_called(WAITER)
@@ -151,14 +151,14 @@ def _end_like(status):
 # ---- the init
 
 
-def _reap_inside(guest, kept, highest):
-    """Reap processes, tell of the guest, and end with the last one; never returns."""
+def _reap_inside(runner, kept, highest):
+    """Reap processes, tell of the runner, and end with the last one; never returns."""
     try:
         telling, *watched = _only(kept, highest)
         syscalls.be_called(INIT)
         while True:
             pid, status = _waitpid(-1, 0)
-            if pid == guest:
+            if pid == runner:
                 _tell(telling, status, watched)
     except ChildProcessError:
         _exit(0)
@@ -199,7 +199,7 @@ def _is_empty():
 def _only(numbers, highest):
     """Close all descriptors but some, and return what these are called now.
 
-    A pipe to the guest must end with the guest.
+    A pipe to the runner must end with the runner.
     """
     copies = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, highest) for number in numbers]
     kept = range(_KEPT, _KEPT + len(copies))

@@ -14,7 +14,7 @@ import threading
 import types
 import weakref
 
-from ..paths import path_relocation
+from .. import slot_paths
 
 #: Readable by every Python that we support.
 _PROTOCOL = 4
@@ -33,7 +33,7 @@ def dumps(value, room, targets=()):
         Exception: whatever the project's own hooks raise.
     """
     blob = _dumped(_Pickler, value, room, targets)
-    return _dumped(_Relocating, value, room, targets) if path_relocation.is_marked(blob) else blob
+    return _dumped(_Relocating, value, room, targets) if slot_paths.is_marked(blob) else blob
 
 
 def _dumped(pickler, value, room, targets):
@@ -79,7 +79,7 @@ class _Relocating(_Pickler):
 
     def persistent_id(self, obj):
         """Return what stands for a path of the slot."""
-        return path_relocation.pickled_as(obj)
+        return slot_paths.pickled_as(obj)
 
 
 def _attributes(obj):

@@ -1,4 +1,4 @@
-"""Captured calls on disk: written and read by guest processes only, the evaluator never unpickles.
+"""Captured calls on disk: written and read by runner processes only, the evaluator never unpickles.
 
 The file is a row of entries, each two lengths, a JSON head and a blob. A head with ``"i"`` is a call, one
 with ``"modules"`` tells where modules of the project lie that cannot be imported by name (test files mostly).
@@ -19,7 +19,7 @@ import struct
 import sys
 from collections import namedtuple
 
-from ..paths import path_relocation
+from .. import slot_paths
 from . import argument_pickler
 
 #: Length of the head and of the blob, in bytes.
@@ -93,7 +93,7 @@ def _entries(path, wanted):
 
 def load(call):
     """Unpickle the arguments of a call: a fresh (args, kwargs)."""
-    return path_relocation.load(call.blob)
+    return slot_paths.load(call.blob)
 
 
 class CapturedModuleFinder:
@@ -120,7 +120,7 @@ def install_places(spec):
 
     Paths of the slot in inputs become those of this one.
     """
-    path_relocation.settle(spec)
+    slot_paths.settle(spec)
     places = read_modules(spec["inputs"])
     if places:
         sys.meta_path.append(CapturedModuleFinder(spec["root"], places))

@@ -13,7 +13,7 @@ import struct
 from collections import namedtuple
 from hashlib import blake2b
 
-from ..paths.path_relocation import neutral, neutral_value
+from ..slot_paths import neutral, neutral_value
 from .object_reduction import UnencodableValue
 from .type_handlers import EXHAUST, Spent, handler_of
 from .value_text import literal, render, type_name

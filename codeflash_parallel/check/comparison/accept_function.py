@@ -17,7 +17,7 @@ from codeflash_parallel.check.comparison.call_comparison import BaselineReplays,
 from codeflash_parallel.check.comparison.difference_text import outcome_text
 from codeflash_parallel.check.comparison.value_comparison import judged_calls
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
-from codeflash_parallel.check.session.runner_session import RunnerConfig, run_guest
+from codeflash_parallel.check.session.runner_session import RunnerConfig, run_session
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
@@ -55,7 +55,7 @@ class AcceptFunction:
 
     place: str
     given: Mapping[str, str]
-    guest: RunnerConfig
+    runner: RunnerConfig
     workspace: Workspace
     turn: anyio.Lock = field(default_factory=anyio.Lock)
     known: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -100,10 +100,10 @@ class AcceptFunction:
             return
         cases = [_case(baseline, number, question) for number, question in enumerate(new.values())]
         files = {"inputs": baseline.inputs, "derived": baseline.derived_inputs}
-        spec = self.guest.spec("accept", (), callable=dict(self.given), cases=cases, **files)
+        spec = self.runner.spec("accept", (), callable=dict(self.given), cases=cases, **files)
         limits = ProcessLimits(wall_s=START_S + ANSWER_S * len(cases))
         async with self.turn:
-            session = await run_guest(self.guest, self.workspace, spec, limits)
+            session = await run_session(self.runner, self.workspace, spec, limits)
         report, keys = session.report, tuple(new)
         if report.error_where == "accept":
             raise UsageError("BAD_JUDGE", f"accept: {report.error}.")

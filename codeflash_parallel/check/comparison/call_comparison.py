@@ -1,6 +1,6 @@
 """Compare single replayed calls with the baseline's, floats included. Pure.
 
-Floats come from the guests as little-endian doubles in base64, in the order in which the encoder met them.
+Floats come from the runners as little-endian doubles in base64, in the order in which the encoder met them.
 """
 
 from __future__ import annotations

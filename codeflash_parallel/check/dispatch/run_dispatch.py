@@ -1,15 +1,20 @@
-"""Run a guest at the chosen fork point, at an earlier one where that fails, or in a new process."""
+"""Start a runner at the chosen fork point, at an earlier one where that fails, or in a new process.
+
+`StepTimes` says where the time of a check's runs went, by the names of `result.result_model.STEPS`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, Protocol
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkPoint
+from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkPoint, weakest
 from codeflash_parallel.check.integrity.canaries import Canary, RunSecrets, arm
+from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     RunnerSession,
@@ -25,7 +30,7 @@ from codeflash_parallel.result.runtime_protocols import (
     WarmProcess,
     Workspace,
 )
-from codeflash_parallel.sandbox.runner_command import guest_command, write_spec
+from codeflash_parallel.sandbox.runner_command import start_command, write_spec
 
 
 class WarmServers(Protocol):
@@ -63,7 +68,7 @@ def told(whys: Iterable[FallbackReason]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServedRun:
-    """One run of a guest, and where it began.
+    """One run of a runner, and where it began.
 
     Attributes:
         whys: why it did not begin further on; none at `collected`.
@@ -88,7 +93,7 @@ class RunPlace:
         servers: of the slot, for this selection of tests; `None`: every run gets a new process.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     workspace: Workspace
     limits: ProcessLimits
     servers: WarmServers | None
@@ -106,7 +111,7 @@ async def run_served(
     doubt: Callable[[RunnerSession], str],
     draw: Callable[[], tuple[Canary, ...]] = no_canaries,
 ) -> ServedRun:
-    """Run a guest at the chosen point or at the next one that there is; a new process is always there.
+    """Start a runner at the chosen point or at the next one that there is; a new process is always there.
 
     A forked run that ends in a way that the fork might be to blame for counts for nothing.
 
@@ -130,8 +135,8 @@ async def run_served(
     if served is None:
         started = monotonic_ns()
         armed, arms = arm(place.workspace, spec, draw())
-        command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
-        served = _read(await place.guest.runner.run(command), arms, ForkPoint.NEW_PROCESS, started)
+        command = start_command(place.workspace, armed, place.limits, place.runner.directory)
+        served = _read(await place.runner.launcher.run(command), arms, ForkPoint.NEW_PROCESS, started)
     abandoned_ns = monotonic_ns() - began - served.run_ns - served.reading_ns
     return replace(served, whys=tuple(whys), abandoned_ns=max(0, abandoned_ns))
 
@@ -169,7 +174,7 @@ async def _fork(
     """Run in a fork of one server; return why that does not do, one clause, where it does not."""
     started = monotonic_ns()
     armed, arms = arm(place.workspace, spec, draw())
-    path = write_spec(place.workspace, armed, place.guest.directory)
+    path = write_spec(place.workspace, armed, place.runner.directory)
     try:
         served = _read(await server.run(path, place.limits), arms, point, started)
     except ServerGone as gone:
@@ -185,7 +190,7 @@ def _read(done: ProcessExit, arms: RunSecrets, point: ForkPoint, started_ns: int
 
 
 def template_spec(
-    guest: RunnerConfig,
+    runner: RunnerConfig,
     workspace: Workspace,
     baseline: Baseline,
     mode: str,
@@ -195,7 +200,7 @@ def template_spec(
     """Return the spec of a server's first process.
 
     Args:
-        guest: of the run.
+        runner: of the run.
         workspace: the slot's; it holds the unchanged snapshot.
         baseline: what is known; its third-party modules are imported ahead.
         mode: ``tests`` or ``replay``.
@@ -203,9 +208,132 @@ def template_spec(
         only: the selection that its forks run, as in `SelectedRun`; `None`: the selected tests.
     """
     if mode == "tests":
-        spec = selected_run_spec(guest, workspace, baseline, SelectedRun(only=only))
+        spec = selected_run_spec(runner, workspace, baseline, SelectedRun(only=only))
     else:
-        spec = replay_spec(guest, baseline.inputs, (), ())
-    gate = sorted({target.path for target in guest.targets})
+        spec = replay_spec(runner, baseline.inputs, (), ())
+    gate = sorted({target.path for target in runner.targets})
     preimport = list(baseline.third_party)
     return {**spec, "serve": {"until": until.value, "gate": gate, "preimport": preimport}}
+
+
+#: What the runner's own clocks say before its tests run, by step; the first ones are spent first.
+_BEFORE = {"import": ("import_pytest", "config"), "collect": ("collect",)}
+
+
+def steps_of_tests(report: RunnerReport, run_ns: int) -> Counter[str]:
+    """Split the wall time of a test run.
+
+    The runner's words cannot add up to more than the launcher's clock has seen: tests that ran beside each
+    other count as long as they took together. What happened before the runner's first clock and after its
+    last is `start`; of a run that did not come to its end, what is left belongs to where it was.
+    """
+    steps = {name: _sum(report, names) for name, names in _BEFORE.items()}
+    session_ns = report.timings_ns.get("session", 0)
+    calls_ns = min(report.tests_ns, session_ns) if session_ns else report.tests_ns
+    return _split(run_ns, {**steps, "calls": calls_ns, "other": max(0, session_ns - calls_ns)}, _last(report))
+
+
+def _last(report: RunnerReport) -> str:
+    if "session" in report.timings_ns:
+        return "start"
+    return "calls" if "collect" in report.timings_ns else "import"
+
+
+def steps_of_replay(report: RunnerReport, run_ns: int) -> Counter[str]:
+    """Split the wall time of a replay."""
+    calls_ns = sum(call.ns for call in report.calls) + sum(answer.ns for answer in report.answers)
+    return _split(run_ns, {"import": _sum(report, ("import",)), "calls": calls_ns}, "start")
+
+
+def _sum(report: RunnerReport, names: Iterable[str]) -> int:
+    return sum(report.timings_ns.get(name, 0) for name in names)
+
+
+def _split(whole_ns: int, parts: Mapping[str, int], rest: str) -> Counter[str]:
+    """Give every part its time, as long as there is any left; the rest has a name."""
+    steps: Counter[str] = Counter()
+    left = whole_ns
+    for name, wanted in parts.items():
+        steps[name] = min(wanted, left)
+        left -= steps[name]
+    steps[rest] += left
+    return steps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessUsage:
+    """Resources that the processes of a check have used.
+
+    Attributes:
+        cpu_ns, wall_ns: from start to end, of one after the other.
+        rss_bytes: largest resident size of one process.
+    """
+
+    cpu_ns: int = 0
+    wall_ns: int = 0
+    rss_bytes: int = 0
+
+
+def used_by(exits: Iterable[ProcessExit]) -> ProcessUsage:
+    """Return what some processes that ran one after the other have used."""
+    done = tuple(exits)
+    return ProcessUsage(
+        cpu_ns=sum(one.cpu_ns for one in done),
+        wall_ns=sum(one.wall_ns for one in done),
+        rss_bytes=max((one.max_rss_bytes for one in done), default=0),
+    )
+
+
+class StepTimes:
+    """The runs of one check: where they began, and what they took."""
+
+    def __init__(self) -> None:
+        self._steps: Counter[str] = Counter()
+        self._runs: list[ServedRun] = []
+        self.tests_ns = 0
+
+    def tests(self, served: ServedRun) -> None:
+        """Add a run of tests."""
+        report = served.session.report
+        self._add(served, steps_of_tests(report, served.run_ns))
+        self.tests_ns += report.tests_ns
+
+    def replay(self, served: ServedRun) -> None:
+        """Add a replay."""
+        self._add(served, steps_of_replay(served.session.report, served.run_ns))
+
+    def _add(self, served: ServedRun, steps: Counter[str]) -> None:
+        self._steps += steps
+        self._steps += Counter({"compare": served.reading_ns, "other": served.abandoned_ns})
+        self._runs.append(served)
+
+    @property
+    def gate_ns(self) -> int:
+        """Return what canaries and seals took, in runners and here."""
+        return sum(run.session.gate_ns for run in self._runs)
+
+    @property
+    def isolation_ns(self) -> int:
+        """Return what runners took to enter their isolation level."""
+        return sum(run.session.isolation_ns for run in self._runs)
+
+    @property
+    def served(self) -> str:
+        """Return the earliest point at which a run began; empty without runs."""
+        return weakest(*(run.point for run in self._runs)).value if self._runs else ""
+
+    @property
+    def served_why(self) -> str:
+        """Return why no run began further on."""
+        return told(why for run in self._runs for why in run.whys)
+
+    @property
+    def used(self) -> ProcessUsage:
+        """Return what the runs have used."""
+        return used_by(run.session.exit for run in self._runs)
+
+    def timings_ms(self, whole_ns: int) -> dict[str, float]:
+        """Return the steps; what no run has taken was spent on specs and comparisons."""
+        left = max(0, whole_ns - self._steps.total())
+        steps = self._steps + Counter({"compare": left})
+        return {name: ns / 1e6 for name, ns in steps.items()}

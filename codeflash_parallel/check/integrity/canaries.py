@@ -304,7 +304,7 @@ class RunSecrets:
 def arm(
     workspace: Workspace, spec: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[dict[str, Any], RunSecrets]:
-    """Write the secrets of one run where its guest takes them away; return the spec that names them.
+    """Write the secrets of one run where its runner takes them away; return the spec that names them.
 
     The ids of canaries stand among the others in the spec, as those of any test that is to be run.
     """
@@ -329,9 +329,9 @@ def _with(tests: Sequence[str], canaries: Sequence[Canary]) -> list[str]:
 
 
 def broken_seal(records: bytes, key: bytes) -> bool:
-    """Say whether the records of a run that claims to have come to its end are not its guest's alone.
+    """Say whether the records of a run that claims to have come to its end are not its runner's alone.
 
-    The end record comes last, and holds a keyed digest of all bytes before it, which the guest's channel
+    The end record comes last, and holds a keyed digest of all bytes before it, which the runner's channel
     made as it wrote them.
     """
     start = records.rstrip(b"\n").rfind(b"\n") + 1

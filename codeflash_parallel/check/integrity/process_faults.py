@@ -131,18 +131,18 @@ def _early_end(session: RunnerSession) -> ProcessFault | None:
 
 
 def _own_failure(report: RunnerReport) -> ProcessFault:
-    """Tell a guest that could not begin from one that failed, or is said to have, beside a candidate's code.
+    """Tell a runner that could not begin from one that failed, or is said to have, beside a candidate's code.
 
-    That code can break whatever the guest needs, and can write the record itself; the baseline's did not.
+    That code can break whatever the runner needs, and can write the record itself; the baseline's did not.
     What the kernel refuses may be the machine's fault at any time.
     """
-    reason = f"The guest failed in {report.error_where}: {report.error}"
+    reason = f"The runner failed in {report.error_where}: {report.error}"
     is_ours = CONFINED not in report.timings_ns or _REFUSED.search(report.error)
     return ProcessFault(code=Code.INFRA_SLOT if is_ours else Code.CRASHED, reason=reason)
 
 
 def _forged(session: RunnerSession) -> ProcessFault | None:
-    """Return a rejection unless the records are the guest's own, and the end is as they tell."""
+    """Return a rejection unless the records are the runner's own, and the end is as they tell."""
     told, seen = session.report.status, session.exit.status
     if session.is_forged:
         why = "Somebody else than the test runner wrote records of the tests."

@@ -1,4 +1,4 @@
-"""The report of a guest, as frozen values: a pure reading of its records.
+"""The report of a runner, as frozen values: a pure reading of its records.
 
 Everything in here is a *claim* of the candidate's process; `compare` holds it against the baseline.
 """
@@ -156,7 +156,7 @@ class Derivation:
 _WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 
 
-#: The timing that a guest writes when it has confined itself: before that it runs no code of a candidate, and
+#: The timing that a runner writes when it is confined: before that it runs no code of a candidate, and
 #: what is written cannot be taken back.
 CONFINED = "isolation"
 
@@ -169,7 +169,7 @@ LASTING, UNSEEN = "lasting", "unseen"
 
 
 class ForeignRecord(ValueError):  # noqa: N818 - a fact about who wrote it
-    """No guest writes such a record: a candidate's code did."""
+    """No runner writes such a record: a candidate's code did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,7 +189,7 @@ class LocatedFunction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerReport:
-    """All records of one guest.
+    """All records of one runner.
 
     Attributes:
         finished: the end record arrived; without it the process died on the way.
@@ -212,7 +212,7 @@ class RunnerReport:
         located: where the time goes, if that was asked for.
         served: the fork point it was forked at; empty in a new process.
         unswappable: why code objects could not be swapped; then nothing was run.
-        error_where, error: the guest's own failure: in which part, and what it says.
+        error_where, error: the runner's own failure: in which part, and what it says.
     """
 
     finished: bool = False
@@ -254,10 +254,10 @@ class RunnerReport:
 
 
 def read_report(records: Iterable[Mapping[str, Any]]) -> RunnerReport:
-    """Gather the records of one guest into a report; unknown records are ignored.
+    """Gather the records of one runner into a report; unknown records are ignored.
 
     Raises:
-        ForeignRecord: one is not of the form that a guest writes.
+        ForeignRecord: one is not of the form that a runner writes.
     """
     try:
         return _report(records)

@@ -1,4 +1,4 @@
-"""Run a guest in a workspace and read what it reported."""
+"""Start a runner in a workspace and read what it reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from codeflash_parallel.result.runtime_protocols import (
     Watch,
     Workspace,
 )
-from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
+from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,12 +97,12 @@ class Tracebacks(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerSession:
-    """One run of a guest: what it claims, and what the launcher saw.
+    """One run of a runner: what it claims, and what the launcher saw.
 
     Attributes:
         report: without canaries.
         canaries: those that it was to run, and `canary_outcomes` by their ids.
-        is_forged: somebody else than the guest wrote records.
+        is_forged: somebody else than the runner wrote records.
         gate_ns: what canaries and seal took.
         isolation_ns: what entering its isolation level took.
     """
@@ -118,11 +118,11 @@ class RunnerSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerConfig:
-    """Everything that stays the same between the guests of one run.
+    """Everything that stays the same between the runners of one run.
 
     Attributes:
-        runner: starts children.
-        directory: folder of the guest's installed code.
+        launcher: starts children.
+        directory: folder of the runner's installed code.
         targets: the functions under optimization, by number.
         request: which tests the user asked for.
         seed: of random state; drawn from the run's seed.
@@ -131,7 +131,7 @@ class RunnerConfig:
         judged: results are told in plain form, for the user's judge.
     """
 
-    runner: ProcessRunner
+    launcher: ProcessRunner
     directory: Path
     targets: tuple[Target, ...]
     request: TestRequest
@@ -153,26 +153,26 @@ class RunnerConfig:
         }
 
 
-async def run_guest(
-    guest: RunnerConfig,
+async def run_session(
+    runner: RunnerConfig,
     workspace: Workspace,
     spec: Mapping[str, Any],
     limits: ProcessLimits,
     canaries: Sequence[Canary] = (),
     watch: Watch | None = None,
 ) -> RunnerSession:
-    """Run one guest in a new process to its end and read its report.
+    """Run one runner in a new process to its end and read its report.
 
     Args:
         watch: receives its records as they arrive.
     """
     armed, arms = arm(workspace, spec, canaries)
-    command = replace(guest_command(workspace, armed, limits, guest.directory), watch=watch)
-    return read_session(await guest.runner.run(command), arms)
+    command = replace(start_command(workspace, armed, limits, runner.directory), watch=watch)
+    return read_session(await runner.launcher.run(command), arms)
 
 
 def read_session(done: ProcessExit, arms: RunSecrets) -> RunnerSession:
-    """Read the report of a guest that has ended.
+    """Read the report of a runner that has ended.
 
     Args:
         done: how it ended, with its records.
@@ -220,16 +220,16 @@ def hashed(workspace: Workspace, seed: int) -> Workspace:
     return replace(workspace, environment=environment)
 
 
-def first_run_spec(guest: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
+def first_run_spec(runner: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
     """Return the spec of the first baseline run: everything asked for, calls counted and digested.
 
     It also notes which tests start processes and which modules come from outside the repository.
     """
-    asked = (*_expressions(guest.request), *guest.request.paths)
+    asked = (*_expressions(runner.request), *runner.request.paths)
     arguments = (*_fallback_configuration(workspace), *asked)
-    also = [str(workspace.root / path) for path in guest.overlaid]
+    also = [str(workspace.root / path) for path in runner.overlaid]
     fields = _tests_fields(arguments, None, WrapMode.DIGEST, StopRule.NEVER, BASELINE_RECORDING)
-    return guest.spec("tests", (), **fields, also=also, watch=True)
+    return runner.spec("tests", (), **fields, also=also, watch=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,18 +259,18 @@ class SelectedRun:
 
 
 def selected_run_spec(
-    guest: RunnerConfig, workspace: Workspace, baseline: Baseline, run: SelectedRun
+    runner: RunnerConfig, workspace: Workspace, baseline: Baseline, run: SelectedRun
 ) -> dict[str, Any]:
     """Return the spec of a run of the selected tests in any workspace.
 
-    Only the files that hold them are collected; the guest deselects the rest of each file. With other paths
+    Only the files that hold them are collected; the runner deselects the rest of each file. With other paths
     than in the first run pytest might find another root or configuration, so both are given.
     """
     selected = baseline.selected if run.only is None else run.only
     rootdir = str(workspace.root / baseline.rootdir)
     inifile = ("-c", str(workspace.root / baseline.inifile)) if baseline.inifile else ()
     where = () if inifile else _fallback_configuration(workspace)
-    asked = (f"--rootdir={rootdir}", *inifile, *_expressions(guest.request), *test_files(selected, rootdir))
+    asked = (f"--rootdir={rootdir}", *inifile, *_expressions(runner.request), *test_files(selected, rootdir))
     fields = _tests_fields((*where, *asked), selected, run.wrap, run.stop, run.recording)
     more = {
         "inputs": run.inputs,
@@ -279,7 +279,7 @@ def selected_run_spec(
         "tracebacks": run.tracebacks.value,
     }
     order = {"select": None, "order": list(run.order)} if run.order else {}
-    return guest.spec("tests", run.prove, **{**fields, **more, **order})
+    return runner.spec("tests", run.prove, **{**fields, **more, **order})
 
 
 def _tests_fields(
@@ -341,7 +341,7 @@ FIRST_DERIVED = 1_000_000
 
 
 def replay_spec(
-    guest: RunnerConfig,
+    runner: RunnerConfig,
     inputs: str,
     prove: Sequence[str],
     calls: Sequence[int],
@@ -351,7 +351,7 @@ def replay_spec(
     """Return the spec of a replay of captured calls, and of calls with derived inputs after them.
 
     Args:
-        guest: of the run.
+        runner: of the run.
         inputs: the file that holds them.
         prove: paths whose compiled bytes are reported besides the targets'.
         calls: which ones, by their numbers.
@@ -360,7 +360,7 @@ def replay_spec(
     """
     path, numbers = derived
     more = {"derived": path, "derived_calls": list(numbers)} if numbers else {}
-    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
+    return runner.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -379,7 +379,7 @@ class DerivationRequest:
 
 
 def derive_spec(
-    guest: RunnerConfig,
+    runner: RunnerConfig,
     inputs: str,
     derived: str,
     calls: Sequence[int],
@@ -389,7 +389,7 @@ def derive_spec(
     """Return the spec that has inputs derived from captured ones and tried out.
 
     Args:
-        guest: of the run.
+        runner: of the run.
         inputs: the file that holds the captured ones.
         derived: the file for the derived ones.
         calls: the captured ones that were observed, by their numbers.
@@ -400,16 +400,16 @@ def derive_spec(
     sizes = {"inside": wanted.inside, "outside": wanted.inside // 6, "first": FIRST_DERIVED}
     times = {"try_s": _TRY_S, "check_s": wanted.check_s}
     made = {"inputs": inputs, "derived": derived, "calls": list(calls), "raises": normal}
-    return guest.spec("derive", (), **made, **sizes, **times, constants=list(wanted.constants))
+    return runner.spec("derive", (), **made, **sizes, **times, constants=list(wanted.constants))
 
 
 def shrink_spec(
-    guest: RunnerConfig, inputs: str, base: tuple[str, int], out: str, first: int, tries: int
+    runner: RunnerConfig, inputs: str, base: tuple[str, int], out: str, first: int, tries: int
 ) -> dict[str, Any]:
     """Return the spec that has simpler inputs made of one, and the call made with each.
 
     Args:
-        guest: of the run.
+        runner: of the run.
         inputs: the file that holds the captured ones; it says where modules lie.
         base: the file that holds that one, and its number.
         out: the file for the simpler ones.
@@ -418,4 +418,4 @@ def shrink_spec(
     """
     path, number = base
     made = {"inputs": inputs, "base": path, "derived": out, "calls": [number]}
-    return guest.spec("derive", (), **made, first=first, shrink=tries)
+    return runner.spec("derive", (), **made, first=first, shrink=tries)

@@ -150,7 +150,7 @@ def _report_job(job: Job, output: Output, *, verbose: bool = False, timings: boo
     Raises:
         CodeflashParallelError: the error that is its result, or `JobEnded`: it ended without one.
     """
-    from codeflash_parallel.cli.run_report import exit_code_of, report
+    from codeflash_parallel.cli.stored_runs import exit_code_of, report
 
     found = result_of(job)
     if found["document"] is None:
@@ -169,7 +169,7 @@ def _run_result(document: dict[str, Any]) -> RunResult:
 
 def _exit_code_of_job(job: Job) -> int:
     """Return how `queue result` would end for a job that is final."""
-    from codeflash_parallel.cli.run_report import exit_code_of
+    from codeflash_parallel.cli.stored_runs import exit_code_of
 
     try:
         found = result_of(job)

@@ -209,7 +209,7 @@ class Launcher:
         """Start a bare interpreter from which children can be forked.
 
         Args:
-            command: made by `guest_command` with `Control.LINES`, of a spec with the mode `forkserver`.
+            command: made by `start_command` with `Control.LINES`, of a spec with the mode `forkserver`.
             deadline_s: how long it may take to come up.
 
         Raises:
@@ -436,7 +436,7 @@ class LauncherForkServer:
         """Fork a child with a control channel.
 
         Args:
-            command: made by `guest_command` with `Control.LINES`; its interpreter must be the server's.
+            command: made by `start_command` with `Control.LINES`; its interpreter must be the server's.
 
         Raises:
             ServerGone: the server has died or does not answer.

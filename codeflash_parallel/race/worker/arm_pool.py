@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from codeflash_parallel.race.measurement import BlockKind
 from codeflash_parallel.race.plan import BASELINE, Arm, CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.worker.arm_failure import (
+from codeflash_parallel.race.race_result import (
     ArmFailure,
     ArmStartFailure,
     RaceBudgetExceeded,
@@ -31,7 +31,7 @@ from codeflash_parallel.result.runtime_protocols import (
     ProcessRunner,
     ServerGone,
 )
-from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command
 
 #: Seconds in which the kernel must let go of killed processes; beyond them they are left to the launcher.
 CLOSE_S = 10.0
@@ -49,14 +49,14 @@ class RaceEnvironment:
     """Environment in which arms run.
 
     Attributes:
-        runner: starts their processes.
-        guest_dir: what `install_guest` returned.
+        launcher: starts their processes.
+        runner_dir: what `install_runner` returned.
         limits: of each arm's processes; their times are replaced by the race's own.
         jury: judges results of captured calls; `None`: digests are compared.
     """
 
-    runner: ProcessRunner
-    guest_dir: Path
+    launcher: ProcessRunner
+    runner_dir: Path
     limits: ProcessLimits
     jury: ResultJudge | None = None
 
@@ -74,7 +74,7 @@ async def start_fork_server(
     """
     command = _command(bench, arm, {"mode": "forkserver", "work": plan.work.value}, plan, hash_seed)
     try:
-        return await bench.runner.fork_server(command, SMALL_S)
+        return await bench.launcher.fork_server(command, SMALL_S)
     except ServerGone as error:
         raise _no_server(error) from error
 
@@ -113,7 +113,7 @@ def _command(
     workspace = replace(arm.workspace, environment=environment)
     wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
     limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)
-    return guest_command(workspace, spec, limits, bench.guest_dir, control=ControlChannelUse.LINES)
+    return start_command(workspace, spec, limits, bench.runner_dir, control=ControlChannelUse.LINES)
 
 
 def _no_server(gone: ServerGone) -> ArmFailure:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from codeflash_parallel.process.process_table import child_called, children, own_number
 from codeflash_parallel.race.measurement import Block, BlockKind
 from codeflash_parallel.race.plan import Arm, WorkKind
-from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmResponseTimeout, ArmWorkTimeout
+from codeflash_parallel.race.race_result import ArmFailure, ArmResponseTimeout, ArmWorkTimeout
 from codeflash_parallel.race.worker.leftover_files import LeftoverFiles, private_folders
 from codeflash_parallel.race.worker.process_accounting import (
     ProcessAccounting,
@@ -50,8 +50,8 @@ DRAWN_RESULTS = 4
 #: No seed: an arm could know that.
 _RANDOM = SystemRandom()
 
-#: What the first process of a namespace calls itself, and the one that it starts, which is the guest.
-_INIT, _GUEST = 1, 2
+#: What the first process of a namespace calls itself, and the one that it starts, which is the runner.
+_INIT, _RUNNER = 1, 2
 #: Folders that all programs share; in a namespace of files they are new, and the arm's alone.
 _SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - only looked at
 
@@ -122,10 +122,10 @@ def _location_of(pid: int, workspace: Workspace) -> WorkerLocation:
     if not workspace.isolation.level.has_process_namespace:
         return WorkerLocation(pid=pid)
     init = next((child for child in children(pid) if own_number(child) == _INIT), 0)
-    guest = child_called(init, _GUEST) if init else 0
-    if not guest:
+    runner = child_called(init, _RUNNER) if init else 0
+    if not runner:
         raise ProcessEnded
-    return WorkerLocation(pid=guest, init=init)
+    return WorkerLocation(pid=runner, init=init)
 
 
 class ArmTemplate:
@@ -342,7 +342,7 @@ class ArmWorker:
         windows = await self._windows(deadline_s) if template.work is WorkKind.IN_PLACE else None
         done = {} if windows is not None else await self._done(deadline_s, cpu, before.queued_ns)
         own_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
-        # Only the guest can account for the commands that it ran; it then runs no code of a candidate itself.
+        # Only the runner can account for commands that it ran; it then runs no code of a candidate itself.
         told = done if template.work is WorkKind.COMMAND else {}
         commands_ns = max(0, _number(told, "children_ns", 0))
         self._commands_ns += commands_ns

@@ -30,10 +30,9 @@ from codeflash_parallel.result.events import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.result_model import ValueCounts
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.ledger import CandidateEntry, CandidateTimes
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import CandidateEntry, CandidateTimes, RunContext
+from codeflash_parallel.run.run_state import StepKind
 from codeflash_parallel.run.setup.evaluator_setup import checks_at_once
-from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.cache_layout import disk_faults
 from codeflash_parallel.workspace.slot.slot import SlotBroken, SlotResidue, StageConflict
 from codeflash_parallel.workspace.slot_pool import Slot
@@ -260,8 +259,8 @@ class CandidateExaminer:
     async def _keep(self, attempt: _Attempt, slot: Slot, outcome: CheckOutcome) -> None:
         """Put the slot aside, with a spec that runs again what went wrong there."""
         entry, workspace = attempt.entry, attempt.examination.workspace(slot)
-        guest, baseline = attempt.examination.ground(entry, outcome)
-        command = reproduction(guest, baseline, workspace, outcome)
+        runner, baseline = attempt.examination.ground(entry, outcome)
+        command = reproduction(runner, baseline, workspace, outcome)
         await slot.keep()
         await self._context.fleet.dismiss(slot.number)
         entry.kept_slot = str(workspace.root)

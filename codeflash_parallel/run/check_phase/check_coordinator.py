@@ -40,12 +40,11 @@ from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExami
 from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
 from codeflash_parallel.run.check_phase.screening_check import ScreeningCheck
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
-from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.ledger import CandidateEntry, RunContext
 from codeflash_parallel.run.provider_requests import ProviderRequests
-from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.run_folder import save_diff
 from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries, known
-from codeflash_parallel.run.step_cache import StepKind
+from codeflash_parallel.run.run_state import StepKind
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Stages of a candidate that was not checked yet.
@@ -396,7 +395,7 @@ class RaceAdmission:
 
     def ground(self) -> tuple[RunnerConfig, Baseline]:
         """Return what candidates are compared with."""
-        return self._plan.guest, self._plan.baseline
+        return self._plan.runner, self._plan.baseline
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,10 @@ from codeflash_parallel.check.session.selected_tests import LONG_SUITE_S, xdist_
 from codeflash_parallel.result.events import Stage
 from codeflash_parallel.result.outcome_codes import Trait
 from codeflash_parallel.run.check_phase.candidate_examiner import Examination
-from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker
+from codeflash_parallel.run.check_phase.fresh_inputs import CounterexampleShrinker
 from codeflash_parallel.run.check_phase.watched_functions import WatchedFunctions
-from codeflash_parallel.run.ledger import CandidateEntry
+from codeflash_parallel.run.ledger import CandidateEntry, RunContext
 from codeflash_parallel.run.provider_requests import ProviderRequests
-from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: Tests that are run in front of all others, at most: the first of them catch nearly everything.

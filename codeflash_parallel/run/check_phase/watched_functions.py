@@ -22,10 +22,9 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.baseline.baseline_findings import captured_calls
+from codeflash_parallel.baseline.baseline_replay import BaselineReplayer, absences, bounded, replayed
 from codeflash_parallel.baseline.baseline_store import load_or_learn
-from codeflash_parallel.baseline.input_derivation import BaselineReplayer, bounded
 from codeflash_parallel.baseline.preflight import later_limits
-from codeflash_parallel.baseline.test_dependent_calls import absences, replayed
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
@@ -38,16 +37,16 @@ from codeflash_parallel.check.session.runner_session import (
     SelectedRun,
     WrapMode,
     hashed,
-    run_guest,
+    run_session,
     selected_run_spec,
 )
 from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.race.workload.cost_groups import DEAR_COPY
+from codeflash_parallel.race.cost_groups import DEAR_COPY
 from codeflash_parallel.result.candidate_model import Candidate, name_of
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.check_phase.candidate_examiner import combined
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import RunContext
 from codeflash_parallel.run.run_targets import is_test
 from codeflash_parallel.workspace.slot_pool import Slot
 
@@ -77,18 +76,18 @@ class WatchedBaseline:
     """Calls of functions beside the targets.
 
     Attributes:
-        guest: its targets are the run's, and then these functions.
+        runner: its targets are the run's, and then these functions.
         baseline: what the calls give.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     baseline: Baseline
 
     @property
     def functions(self) -> tuple[Target, ...]:
         """Return the functions of which there are calls."""
         numbers = sorted({call.target for call in self.baseline.calls.values()})
-        return tuple(self.guest.targets[number] for number in numbers)
+        return tuple(self.runner.targets[number] for number in numbers)
 
 
 class WatchedFunctions:
@@ -134,7 +133,7 @@ class WatchedFunctions:
         got = CheckOutcome(code=Code.OK, reason="")
         if baseline.calls:
             rules = replace(context.plan.rules, watched=True, judge="", unkept=context.fleet.unkept)
-            plan = replace(context.plan, guest=ground.guest, baseline=baseline, rules=rules)
+            plan = replace(context.plan, runner=ground.runner, baseline=baseline, rules=rules)
             got = await replays_alone(plan, slot.workspace, candidate, slot)
         return with_watched(outcome, got, touched & baseline.uncaptured.keys())
 
@@ -149,8 +148,8 @@ class WatchedFunctions:
         if difference is not None and difference.target not in context.baseline.targets:
             for ground in self._grounds(candidate):
                 if difference.target in ground.baseline.targets:
-                    return ground.guest, ground.baseline
-        return context.guest, context.baseline
+                    return ground.runner, ground.baseline
+        return context.runner, context.baseline
 
     def _grounds(self, candidate: Candidate) -> list[WatchedBaseline]:
         """Return what calls of other functions than the targets are held against, as far as it is known."""
@@ -158,21 +157,21 @@ class WatchedFunctions:
         found = [callers] if callers and self._changes.keeps(candidate, callers.functions) else []
         functions = self._functions(candidate)
         if functions in self._known:
-            found.append(WatchedBaseline(self._guest(functions), self._known[functions]))
+            found.append(WatchedBaseline(self._runner(functions), self._known[functions]))
         return found
 
     def _functions(self, candidate: Candidate) -> tuple[Target, ...]:
         context, changes = self._context, self._changes
-        if context.settings.compare is not ComparisonMode.VALUES or not context.guest.targets:
+        if context.settings.compare is not ComparisonMode.VALUES or not context.runner.targets:
             return ()
         return (
             changes.beside(candidate) if changes.serving(candidate).point is not ForkPoint.COLLECTED else ()
         )
 
-    def _guest(self, functions: tuple[Target, ...]) -> RunnerConfig:
-        """Return the guest of a run that wraps targets, too: what they call is no outermost call."""
-        guest = self._context.guest
-        return replace(guest, targets=(*guest.targets, *functions))
+    def _runner(self, functions: tuple[Target, ...]) -> RunnerConfig:
+        """Return the runner of a run that wraps targets, too: what they call is no outermost call."""
+        runner = self._context.runner
+        return replace(runner, targets=(*runner.targets, *functions))
 
     async def _learned(self, functions: tuple[Target, ...]) -> Baseline:
         """Return what the snapshot does in calls of these functions, from disk or from a run of the tests."""
@@ -181,19 +180,19 @@ class WatchedFunctions:
         tests = context.baseline.asked
 
         async def learn() -> Baseline:
-            guest, inputs = self._guest(functions), folder / "inputs"
-            return (await _learn(context, guest, inputs, tests, _CHECK_NS))[0]
+            runner, inputs = self._runner(functions), folder / "inputs"
+            return (await _learn(context, runner, inputs, tests, _CHECK_NS))[0]
 
         return await load_or_learn(folder, learn)
 
 
 async def _learn(
-    context: RunContext, guest: RunnerConfig, inputs: Path, tests: Sequence[str], check_ns: int
+    context: RunContext, runner: RunnerConfig, inputs: Path, tests: Sequence[str], check_ns: int
 ) -> tuple[Baseline, Sequence[CallOutcome]]:
     """Run tests of the baseline with everything wrapped, and make calls of functions beside targets again.
 
     Args:
-        guest: its first targets are the run's.
+        runner: its first targets are the run's.
         inputs: file for the inputs of the calls.
         tests: ids.
         check_ns: CPU time that these calls may take in each check.
@@ -206,15 +205,15 @@ async def _learn(
     run = SelectedRun(
         wrap=WrapMode.CAPTURE, recording=BASELINE_RECORDING, inputs=str(inputs), only=tuple(tests)
     )
-    spec = selected_run_spec(guest, workspace, whole, run)
+    spec = selected_run_spec(runner, workspace, whole, run)
     limits, steps = later_limits(whole), context.steps
     watch = steps.tests("run of the tests, calls of other functions are captured")
     async with _cleaned(slot):
-        report = (await run_guest(guest, workspace, spec, limits, watch=watch)).report
+        report = (await run_session(runner, workspace, spec, limits, watch=watch)).report
     first = len(whole.targets)
     captured = {i: call for i, call in captured_calls(whole, report).items() if call.target >= first}
     making = BaselineReplayer(
-        guest=guest,
+        runner=runner,
         workspace=slot.workspace,
         inputs=inputs,
         tree=slot,
@@ -222,12 +221,12 @@ async def _learn(
         steps=steps,
     )
     files = tuple(context.mirror.paths(context.snapshot))
-    needed = {target.path for target in guest.targets}
+    needed = {target.path for target in runner.targets}
     async with _cleaned(slot):
         got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
     steps.begin("")
     calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls}, check_ns)
-    names = tuple(map(str, guest.targets))
+    names = tuple(map(str, runner.targets))
     made = {index for _, index in report.executed if index >= first}
     sources = got.replays[0].sources if got.replays else {}
     found = replace(
@@ -336,19 +335,19 @@ async def callers_of(context: RunContext) -> WatchedBaseline | None:
     known = await load_or_learn(folder, partial(_found, context, folder / "inputs"))
     if not known.calls:
         return None
-    guest = replace(context.guest, targets=tuple(map(Target.parse, known.targets)))
-    return WatchedBaseline(guest, known)
+    runner = replace(context.runner, targets=tuple(map(Target.parse, known.targets)))
+    return WatchedBaseline(runner, known)
 
 
 async def _found(context: RunContext, inputs: Path) -> Baseline:
     """Return what the nearest callers give; no calls where none will do."""
-    whole, guest, tests = context.baseline, context.guest, context.baseline.executing
+    whole, runner, tests = context.baseline, context.runner, context.baseline.executing
     began_s, located, unfit = anyio.current_time(), await _located(context), set[str]()
     for _ in range(_ATTEMPTS):
         names = nearest(located, unfit)
         if not names or anyio.current_time() > began_s + _PATIENCE_S:
             break
-        wrapped = replace(guest, targets=(*guest.targets, *map(Target.parse, names)))
+        wrapped = replace(runner, targets=(*runner.targets, *map(Target.parse, names)))
         found, calls = await _learn(context, wrapped, inputs, tests, _CALLERS_NS)
         bad = {name for name in names if not _is_made_again(calls, found, found.targets.index(name))}
         if not bad and found.calls:
@@ -376,9 +375,9 @@ async def _located(context: RunContext) -> LocatedFunction:
     baseline, slot = context.baseline, context.pool.baseline
     workspace, tests = hashed(slot.workspace, HASH_SEEDS[0]), baseline.executing
     interval_s = min(max(baseline.seconds_of(tests) / _LOOKS, _LEAST_S), _MOST_S)
-    spec = selected_run_spec(context.guest, workspace, baseline, SelectedRun(only=tests))
+    spec = selected_run_spec(context.runner, workspace, baseline, SelectedRun(only=tests))
     watch = context.steps.tests("run of the tests, to find callers of the targets")
     spec, limits = {**spec, "locate": interval_s}, later_limits(baseline)
-    report = (await run_guest(context.guest, workspace, spec, limits, watch=watch)).report
+    report = (await run_session(context.runner, workspace, spec, limits, watch=watch)).report
     await slot.discard()
     return report.located

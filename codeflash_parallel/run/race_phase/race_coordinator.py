@@ -21,19 +21,21 @@ from codeflash_parallel.config.settings import RankingMode
 from codeflash_parallel.process.host_lock import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
-from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOutcome
-from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
-from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import (
+from codeflash_parallel.race.race_result import (
     POLICIES,
+    Disqualification,
     Policy,
+    Raced,
+    RaceOutcome,
     RaceRanking,
     TieBreakFacts,
     TiedCandidate,
     fastest,
     ordered,
 )
+from codeflash_parallel.race.ranking.arm_comparison import confirmation_of, contenders, left_of, race_of
+from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
+from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.codec import to_plain
@@ -42,13 +44,12 @@ from codeflash_parallel.result.events import Step
 from codeflash_parallel.run.check_phase.candidate_examiner import escapes
 from codeflash_parallel.run.check_phase.check_coordinator import RaceAdmission
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RaceFinding, RunContext, RunFindings
 from codeflash_parallel.run.provider_requests import ProviderRequests
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, race_plan
 from codeflash_parallel.run.race_phase.workload_choice import choose_workload, with_twins, without_callers
-from codeflash_parallel.run.run_context import RaceFinding, RunContext, RunFindings
+from codeflash_parallel.run.run_state import StepKind
 from codeflash_parallel.run.setup.evaluator_resources import BaselineManager
-from codeflash_parallel.run.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.

@@ -23,7 +23,7 @@ from codeflash_parallel.race.worker.arm_worker import SampledResult
 from codeflash_parallel.result.candidate_model import Candidate
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
-from codeflash_parallel.run.run_context import RunContext
+from codeflash_parallel.run.ledger import RunContext
 
 #: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
 _LEAST_BUDGET_NS = 45_000_000_000
@@ -45,7 +45,7 @@ class Workload:
     Attributes:
         why: why this and nothing else, one clause.
         groups: with their costs on the baseline.
-        fields: what the guest's spec says of it.
+        fields: what the runner's spec says of it.
         notes: what a person should know, sentences.
         unsteady: names of groups, as they were tried, that do not give the same values twice.
         callers: the functions whose calls are timed, where those are not the targets'.
@@ -136,7 +136,7 @@ def race_plan(settings: Settings, workload: Workload, started_ns: int) -> RacePl
 def ground_of(context: RunContext, workload: Workload) -> tuple[RunnerConfig, Baseline]:
     """Return the runner configuration and the baseline of the timed calls."""
     ground = workload.callers or context
-    return ground.guest, ground.baseline
+    return ground.runner, ground.baseline
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,8 +184,8 @@ def bench_of(context: RunContext) -> RaceEnvironment:
     """Return what arms are run with."""
     judge = context.plan.judge
     return RaceEnvironment(
-        runner=context.setup.launcher,
-        guest_dir=context.guest.directory,
+        launcher=context.setup.launcher,
+        runner_dir=context.runner.directory,
         limits=context.plan.limits,
         jury=None if judge is None else RaceJury(judge=judge, baseline=context.baseline),
     )
@@ -200,15 +200,15 @@ def arm(
         tests = tuple(test for group in workload.groups for test in group.tests)
         wrap = WrapMode.ANNOUNCE if workload.work is WorkKind.IN_PLACE else WrapMode.NONE
         run = SelectedRun(prove=prove, only=tests, wrap=wrap)
-        spec = {**selected_run_spec(context.guest, workspace, context.baseline, run), **workload.fields}
+        spec = {**selected_run_spec(context.runner, workspace, context.baseline, run), **workload.fields}
     else:
-        guest, baseline = ground_of(context, workload)
-        spec = guest.spec("arm", prove, inputs=baseline.inputs, **workload.fields)
+        runner, baseline = ground_of(context, workload)
+        spec = runner.spec("arm", prove, inputs=baseline.inputs, **workload.fields)
     return Arm(id=name, workspace=workspace, spec={**spec, **comparing(context.settings, workload)})
 
 
 def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
-    """Return the fields of a guest's spec that say which outcomes are compared.
+    """Return the fields of a runner's spec that say which outcomes are compared.
 
     An exception where the baseline returns always counts. What the user's judge is asked about need not be
     equal; other work than the targets' calls is none of it.

@@ -19,24 +19,26 @@ from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
     hashed,
-    run_guest,
+    run_session,
 )
 from codeflash_parallel.config.environment import HASH_SEEDS
-from codeflash_parallel.race.plan import CostGroup, RacePlan, WorkKind
-from codeflash_parallel.race.workload.baseline_probe import BaselineProbe, UntimeableWork, probe
-from codeflash_parallel.race.workload.cost_groups import (
+from codeflash_parallel.race.cost_groups import (
     DEAR_COPY,
     LEFT_SHARE,
+    BaselineProbe,
     CallCost,
+    UntimeableWork,
     cost_groups,
+    probe,
     whole_test_groups,
 )
+from codeflash_parallel.race.plan import CostGroup, RacePlan, WorkKind
 from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.check_phase.watched_functions import callers_of
+from codeflash_parallel.run.ledger import RunContext
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, ground_of
-from codeflash_parallel.run.run_context import RunContext
 from codeflash_parallel.run.run_targets import named_callable
 
 #: Wall seconds that the first call of what the user names may take where no budget is named.
@@ -155,12 +157,12 @@ async def with_twins(context: RunContext, workload: Workload) -> Workload:
     if context.settings.accept:
         return replace(workload, notes=(*workload.notes, _NO_TWINS))
     name = "callers" if workload.callers else "calls"
-    path = context.run_dir / "twins" / name  # in a folder of its own, which the guest may write to
+    path = context.run_dir / "twins" / name  # in a folder of its own, which the runner may write to
     path.parent.mkdir(exist_ok=True)
     context.steps.begin("twins of the timed calls are made")
-    guest, baseline = ground_of(context, workload)
+    runner, baseline = ground_of(context, workload)
     inputs, workspace = Path(baseline.inputs), context.pool.baseline.workspace
-    groups = await twinned(guest, workspace, workload.groups, inputs, path)
+    groups = await twinned(runner, workspace, workload.groups, inputs, path)
     found = replace(workload, notes=(*workload.notes, *missing_twins(groups)))
     if not any(group.twins for group in groups):
         return found
@@ -275,12 +277,12 @@ async def _must_run_targets(context: RunContext, workload: Workload) -> None:
 
 
 async def twinned(
-    guest: RunnerConfig, workspace: Workspace, groups: Sequence[CostGroup], inputs: Path, path: Path
+    runner: RunnerConfig, workspace: Workspace, groups: Sequence[CostGroup], inputs: Path, path: Path
 ) -> tuple[CostGroup, ...]:
     """Return groups of captured calls with the twins that can be made.
 
     Args:
-        guest: of the run.
+        runner: of the run.
         workspace: the baseline's.
         groups: without twins.
         inputs: file of the calls.
@@ -289,8 +291,8 @@ async def twinned(
     if not (found := _made(path)):
         draft = path.with_name("draft")
         calls = [{"calls": list(group.calls)} for group in groups]
-        spec = guest.spec("twins", (), inputs=str(inputs), twins=str(draft), groups=calls)
-        await run_guest(guest, hashed(workspace, HASH_SEEDS[0]), spec, _MAKING)
+        spec = runner.spec("twins", (), inputs=str(inputs), twins=str(draft), groups=calls)
+        await run_session(runner, hashed(workspace, HASH_SEEDS[0]), spec, _MAKING)
         found = _made(draft)
         with suppress(FileNotFoundError):  # it came to nothing: no group has twins
             draft.replace(path)

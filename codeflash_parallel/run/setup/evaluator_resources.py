@@ -14,8 +14,7 @@ import anyio.to_thread
 
 from codeflash_parallel import __version__
 from codeflash_parallel.baseline.baseline_store import load, load_or_learn
-from codeflash_parallel.baseline.baseline_validator import MissingPrerequisite
-from codeflash_parallel.baseline.preflight import Preflight
+from codeflash_parallel.baseline.preflight import MissingPrerequisite, Preflight
 from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
@@ -26,7 +25,7 @@ from codeflash_parallel.check.session.runner_session import (
     SelectedRun,
     first_run_spec,
     hashed,
-    run_guest,
+    run_session,
     selected_run_spec,
 )
 from codeflash_parallel.config.environment import HASH_SEEDS, identity, withheld_names
@@ -46,7 +45,7 @@ from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.run_targets import named_callable
 from codeflash_parallel.run.setup.evaluator_setup import Setup, checks_at_once, memory_limit_of, set_up
 from codeflash_parallel.run.setup.project_interpreter import environment_stamp
-from codeflash_parallel.sandbox.runner_command import compile_command, compiled_mark, install_guest
+from codeflash_parallel.sandbox.runner_command import compile_command, compiled_mark, install_runner
 from codeflash_parallel.warm.server_fleet import Fleet, ServerWarmup
 from codeflash_parallel.workspace.cleanup import recover
 from codeflash_parallel.workspace.git.git_client import find_repository, load_reader
@@ -54,7 +53,7 @@ from codeflash_parallel.workspace.slot_pool import SlotPool, open_pool
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotRequest
 
-#: Compiling the guest is a convenience: it is not waited for longer than this.
+#: Compiling the runner is a convenience: it is not waited for longer than this.
 _COMPILE_S = 120.0
 
 
@@ -97,8 +96,10 @@ class EvaluatorResources:
             launcher = await stack.enter_async_context(open_launcher())
             await recover(cache)
             mirror = await stack.enter_async_context(open_mirror(cache, repository))
-            guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
-            make = partial(set_up, settings, repository, launcher, mirror, guest_dir, quiet or HostLock(None))
+            runner_dir = await anyio.to_thread.run_sync(install_runner, cache)
+            make = partial(
+                set_up, settings, repository, launcher, mirror, runner_dir, quiet or HostLock(None)
+            )
             resources = cls(await anyio.to_thread.run_sync(partial(make, sharers)))
             try:
                 yield resources
@@ -161,16 +162,16 @@ class EvaluatorResources:
     async def preload(self) -> None:
         """Make ready what the first check needs, beside other checks of the machine."""
         async with self.setup.quiet.shared(), anyio.create_task_group() as group:
-            group.start_soon(self._compile_guest)
+            group.start_soon(self._compile_runner)
             group.start_soon(anyio.to_thread.run_sync, load_reader)
 
-    async def _compile_guest(self) -> None:
-        """Compile the guest once for each interpreter: half of the CPU time of its every start."""
+    async def _compile_runner(self) -> None:
+        """Compile the runner once for each interpreter: half of the CPU time of its every start."""
         setup = self.setup
-        done = compiled_mark(setup.interpreter, setup.guest_dir)
+        done = compiled_mark(setup.interpreter, setup.runner_dir)
         if not done.exists():
-            environment, limits = setup.environment(setup.guest_dir, 0), ProcessLimits(wall_s=_COMPILE_S)
-            command = compile_command(setup.interpreter, environment, limits, setup.guest_dir)
+            environment, limits = setup.environment(setup.runner_dir, 0), ProcessLimits(wall_s=_COMPILE_S)
+            command = compile_command(setup.interpreter, environment, limits, setup.runner_dir)
             await setup.launcher.run(command)
             done.touch()
 
@@ -192,13 +193,13 @@ class BaselineRequest:
     """A request for a baseline.
 
     Attributes:
-        guest: what all guests of the run have in common.
+        runner: what all runners of the run have in common.
         candidates: how many are known to come.
         replays: captured calls are wanted; a baseline that has them will do in any case.
         steps: tells what is done at the moment.
     """
 
-    guest: RunnerConfig
+    runner: RunnerConfig
     snapshot: Snapshot
     pool: SlotPool
     candidates: int
@@ -224,7 +225,7 @@ class BaselineManager:
         if self._fleet is not None:
             self._fleet.begin()
         for replays in (True, demand.replays):
-            ground = self.ground(demand.guest, demand.snapshot, replays=replays)
+            ground = self.ground(demand.runner, demand.snapshot, replays=replays)
             folder = self._setup.home / "baselines" / ground
             found = await anyio.to_thread.run_sync(load, folder)
             if found is not None:
@@ -232,9 +233,9 @@ class BaselineManager:
         if found is None:
             found = await load_or_learn(folder, partial(self._learn, demand, folder))
         # Not this run's seed where another run has made it: what is random came out otherwise there.
-        guest = replace(demand.guest, seed=found.seed)
-        judge = self._judge(guest, demand.snapshot, demand.pool)
-        plan = self._plan(guest, demand.snapshot, found, judge)
+        runner = replace(demand.runner, seed=found.seed)
+        judge = self._judge(runner, demand.snapshot, demand.pool)
+        plan = self._plan(runner, demand.snapshot, found, judge)
         fleet = await self._ready(plan, demand, folder)
         return plan, fleet
 
@@ -253,27 +254,27 @@ class BaselineManager:
 
         async def fleet_for(draft: Baseline) -> Fleet:
             return await self._fleet_for(
-                self._plan(demand.guest, demand.snapshot, draft), demand.pool, folder
+                self._plan(demand.runner, demand.snapshot, draft), demand.pool, folder
             )
 
         slots_for, spare = partial(self._slots_for, demand), int(self._setup.shares.cores) - 1
         async with anyio.create_task_group() as group:
             warmth = ServerWarmup(fleet_for, slots_for, demand.pool, group, spare=spare)
-            found = replace(await self._preflight(demand, folder, warmth), seed=demand.guest.seed)
+            found = replace(await self._preflight(demand, folder, warmth), seed=demand.runner.seed)
             self._warm = demand.pool
         return found
 
     async def _preflight(self, demand: BaselineRequest, folder: Path, warmth: ServerWarmup) -> Baseline:
-        guest, snapshot, slot = demand.guest, demand.snapshot, demand.pool.baseline
+        runner, snapshot, slot = demand.runner, demand.snapshot, demand.pool.baseline
         withheld = withheld_names(os.environ, self._setup.settings.pass_env)
         preflight = Preflight(
-            guest=guest,
+            runner=runner,
             slot=slot,
-            sources=self._sources(guest, snapshot),
+            sources=self._sources(runner, snapshot),
             inputs=folder / "inputs",
             warmth=warmth,
             steps=demand.steps,
-            judge=self._judge(guest, snapshot, demand.pool),
+            judge=self._judge(runner, snapshot, demand.pool),
             replays=demand.replays,
             runs_all=self._setup.settings.no_select,
             absent=MissingPrerequisite(ignored=snapshot.ignored_left_out, withheld=withheld),
@@ -282,7 +283,7 @@ class BaselineManager:
         try:
             return await preflight.run()
         except EnvironmentFault as fault:
-            raise await _explained(fault, guest, slot.workspace) from fault
+            raise await _explained(fault, runner, slot.workspace) from fault
 
     def _slots_for(self, demand: BaselineRequest, baseline: Baseline) -> int:
         """Return how many slots get a candidate, as far as the baseline tells: others need no servers."""
@@ -314,25 +315,29 @@ class BaselineManager:
         if self._warm is pool:
             return
         workspace = pool.baseline.workspace
-        spec = selected_run_spec(plan.guest, workspace, plan.baseline, SelectedRun())
-        await run_guest(plan.guest, workspace, spec, ProcessLimits(wall_s=_WARM_UP_S))
+        spec = selected_run_spec(plan.runner, workspace, plan.baseline, SelectedRun())
+        await run_session(plan.runner, workspace, spec, ProcessLimits(wall_s=_WARM_UP_S))
         await pool.share_bytecode()
         self._warm = pool
 
     # --- what follows from the setup -------------------------------------------------------------------
 
     def _plan(
-        self, guest: RunnerConfig, snapshot: Snapshot, baseline: Baseline, judge: AcceptFunction | None = None
+        self,
+        runner: RunnerConfig,
+        snapshot: Snapshot,
+        baseline: Baseline,
+        judge: AcceptFunction | None = None,
     ) -> CheckPlan:
         settings = self._setup.settings
         memory_bytes = memory_limit_of(self._setup.shares, settings, baseline.rss_bytes)
         cpu_s = settings.timeout + _CPU_FACTOR * baseline.longest_cpu_ns / 1e9
         return CheckPlan(
-            guest=guest,
+            runner=runner,
             baseline=baseline,
             limits=ProcessLimits(cpu_s=cpu_s, wall_s=_WALL_FACTOR * cpu_s, memory_bytes=memory_bytes),
             compare_values=settings.compare is ComparisonMode.VALUES,
-            sources=self._sources(guest, snapshot),
+            sources=self._sources(runner, snapshot),
             new_process=settings.new_process,
             rules=ComparisonRules(
                 tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol),
@@ -342,53 +347,53 @@ class BaselineManager:
             judge=judge,
         )
 
-    def _judge(self, guest: RunnerConfig, snapshot: Snapshot, pool: SlotPool) -> AcceptFunction | None:
+    def _judge(self, runner: RunnerConfig, snapshot: Snapshot, pool: SlotPool) -> AcceptFunction | None:
         """Return the user's judge, if there is one.
 
         Raises:
             UsageError: `BAD_JUDGE`.
         """
         place = self._setup.settings.accept
-        if not place or not guest.targets:
+        if not place or not runner.targets:
             return None
         source = self._setup.mirror.read(snapshot, place.partition("::")[0])
-        given = named_callable("accept", place, source, guest.targets)
+        given = named_callable("accept", place, source, runner.targets)
         workspace = hashed(pool.baseline.workspace, HASH_SEEDS[0])
         return AcceptFunction(
-            place=place, given=given, guest=guest, workspace=workspace, turn=pool.baselines_turn
+            place=place, given=given, runner=runner, workspace=workspace, turn=pool.baselines_turn
         )
 
-    def _sources(self, guest: RunnerConfig, snapshot: Snapshot) -> dict[str, bytes]:
-        return {t.path: self._setup.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
+    def _sources(self, runner: RunnerConfig, snapshot: Snapshot) -> dict[str, bytes]:
+        return {t.path: self._setup.mirror.read(snapshot, t.path) or b"" for t in runner.targets}
 
-    def ground(self, guest: RunnerConfig, snapshot: Snapshot, *, replays: bool = True) -> str:
+    def ground(self, runner: RunnerConfig, snapshot: Snapshot, *, replays: bool = True) -> str:
         """Name a baseline by everything that it depends on."""
         setup = self._setup
         return name_of(
             __version__,
-            guest.directory.name,
+            runner.directory.name,
             snapshot.tree,
             str(setup.repository.project),
             environment_stamp(setup.interpreter),
-            [str(target) for target in guest.targets],
-            [guest.request.paths, guest.request.keyword, guest.request.marker],
+            [str(target) for target in runner.targets],
+            [runner.request.paths, runner.request.keyword, runner.request.marker],
             setup.settings.no_select,
             replays,
             identity(os.environ, setup.settings.pass_env),
             _key_of(setup.isolation),
-            guest.encoders,
+            runner.encoders,
             setup.settings.accept,
         )
 
 
-async def _explained(fault: EnvironmentFault, guest: RunnerConfig, workspace: Workspace) -> EnvironmentFault:
+async def _explained(fault: EnvironmentFault, runner: RunnerConfig, workspace: Workspace) -> EnvironmentFault:
     """Return what to say of a baseline that is red: it met a limit, or lacks a right that its level takes.
 
     For the latter its tests are run once more at `none`.
 
     Args:
         fault: what was found at the level.
-        guest: of the run.
+        runner: of the run.
         workspace: the baseline's slot; the caller restores it.
     """
     level = workspace.isolation.level
@@ -401,7 +406,7 @@ async def _explained(fault: EnvironmentFault, guest: RunnerConfig, workspace: Wo
     if level is IsolationLevel.NONE:
         return fault
     free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=IsolationPolicy())
-    session = await run_guest(guest, free, first_run_spec(guest, free), _UNCONFINED)
+    session = await run_session(runner, free, first_run_spec(runner, free), _UNCONFINED)
     outcomes = session.report.tests.values()
     if not session.report.collected or any(test.outcome in _BAD for test in outcomes):
         return fault

@@ -19,9 +19,9 @@ from codeflash_parallel.process.launcher.launcher import Launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.isolation_policy import (
-    GuestLimits,
     IsolationLevel,
     IsolationPolicy,
+    RunnerLimits,
 )
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, copied_encoders
 from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
@@ -39,7 +39,7 @@ class Setup:
     """Everything that an evaluator is given. Made by `set_up`.
 
     Attributes:
-        guest_dir: the installed guest.
+        runner_dir: the installed runner.
         quiet: keeps checks, of other processes too, away from what is timed.
         cache: the user's cache folder.
         home: the repository's folder in it.
@@ -51,7 +51,7 @@ class Setup:
     repository: Repository
     launcher: Launcher
     mirror: Mirror
-    guest_dir: Path
+    runner_dir: Path
     quiet: HostLock
     cache: Path
     home: Path
@@ -83,12 +83,12 @@ class Setup:
         pass_env = self.settings.pass_env
         return project_environment(os.environ, private=private, number=number, pass_env=pass_env)
 
-    def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> RunnerConfig:
-        """Return what all guests of a run have in common."""
+    def runner(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> RunnerConfig:
+        """Return what all runners of a run have in common."""
         settings = self.settings
         return RunnerConfig(
-            runner=self.launcher,
-            directory=self.guest_dir,
+            launcher=self.launcher,
+            directory=self.runner_dir,
             targets=targets,
             request=TestRequest(paths=settings.tests, keyword=settings.keyword, marker=settings.marker),
             seed=seed,
@@ -105,7 +105,7 @@ def set_up(
     repository: Repository,
     launcher: Launcher,
     mirror: Mirror,
-    guest_dir: Path,
+    runner_dir: Path,
     quiet: HostLock,
     sharers: int = 1,
 ) -> Setup:
@@ -119,14 +119,14 @@ def set_up(
     shares = shares_of(machine, settings, sharers)
     project = repository.root / repository.project
     interpreter = choose_interpreter(settings.python, project, repository.root)
-    prober = LevelProber(interpreter=interpreter, guest_dir=guest_dir, cache=cache)
+    prober = LevelProber(interpreter=interpreter, runner_dir=runner_dir, cache=cache)
     level = choose(settings.isolation, settings.require_isolation, prober)
     return Setup(
         settings=settings,
         repository=repository,
         launcher=launcher,
         mirror=mirror,
-        guest_dir=guest_dir,
+        runner_dir=runner_dir,
         quiet=quiet,
         cache=cache,
         home=cache / repository.key,
@@ -157,7 +157,7 @@ def _isolation_policy(
         writable=tuple(_granted(path, (*outermost, held)) for path in settings.allow_write),
         hidden=(*outermost, *secrets_of(os.environ)),
         cache=held,
-        limits=GuestLimits(
+        limits=RunnerLimits(
             file_bytes=settings.file_size_limit * _MIB,
             open_files=settings.open_files_limit,
             processes=settings.processes_limit,

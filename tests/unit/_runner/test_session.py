@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codeflash_parallel._runner import session
-from codeflash_parallel._runner.channel.record_channel import RecordBuffer
+from codeflash_parallel._runner.channels import RecordBuffer
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""What the guest makes of the answers of a user's judge."""
+"""What the runner makes of the answers of a user's judge."""
 
 from __future__ import annotations
 

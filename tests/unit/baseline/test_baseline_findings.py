@@ -47,13 +47,13 @@ def report(outcomes: dict[str, tuple[str, int]] = TESTS, **changed: str) -> Runn
     )
 
 
-def guest(*targets: Target) -> RunnerConfig:
-    return RunnerConfig(runner=None, directory=Path("/g"), targets=targets, request=TestRequest(), seed=1)  # type: ignore[arg-type]
+def runner(*targets: Target) -> RunnerConfig:
+    return RunnerConfig(launcher=None, directory=Path("/g"), targets=targets, request=TestRequest(), seed=1)  # type: ignore[arg-type]
 
 
 def findings(targets: tuple[Target, ...] = (TARGET,), *, runs_all: bool = False) -> Baseline:
     session = RunnerSession(report=report(), exit=ProcessExit(ended=ExitKind.EXITED))
-    return first_findings(session, guest(*targets), WORKSPACE, runs_all=runs_all)
+    return first_findings(session, runner(*targets), WORKSPACE, runs_all=runs_all)
 
 
 def test_tests_that_can_notice_are_chosen() -> None:

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from codeflash_parallel.baseline.baseline_validator import must_have_ended
+from codeflash_parallel.baseline.preflight import must_have_ended
 from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.check.session.runner_report import TestOutcome as OneTest

@@ -139,7 +139,7 @@ def test_a_baseline_that_leaks_excuses_leaks() -> None:
     assert judged(run, replace(BASELINE, leaks=True)).code is Code.OK
 
 
-def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_not() -> None:
+def test_an_end_without_an_end_record_is_a_crash_and_the_runner_s_own_failure_is_not() -> None:
     silent = RunnerSession(report=RunnerReport(), exit=replace(SOUND, stderr="last words"))
     broken = RunnerSession(report=RunnerReport(error="boom", error_where="spec"), exit=SOUND)
     report = RunnerReport(error="boom", error_where="spec", finished=True)
@@ -160,10 +160,10 @@ def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_
         ("BlockingIOError: [Errno 11] Resource temporarily unavailable", Code.INFRA_SLOT),
     ],
 )
-def test_a_guest_that_fails_once_a_candidate_may_have_run_is_a_crash(
+def test_a_runner_that_fails_once_a_candidate_may_have_run_is_a_crash(
     error: str, code: Code, finished: bool
 ) -> None:
-    report = RunnerReport(error=error, error_where="guest", finished=finished, timings_ns={CONFINED: 1})
+    report = RunnerReport(error=error, error_where="runner", finished=finished, timings_ns={CONFINED: 1})
     fault = machinery_fault(RunnerSession(report=report, exit=SOUND))
     assert fault is not None
     assert (fault.code, error in fault.reason) == (code, True)

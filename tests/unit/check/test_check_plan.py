@@ -16,7 +16,7 @@ BASELINE = Baseline(
     targets=("m.py::f",), python="", pytest="", plugins=(), rootdir=".", inifile="", selected=("b",),
     expected={"b": "passed"}, executing=("b",), asked=("a", "b", "c"), observed={("b", 0): Counter({("return", "d", "e"): 1})},
 )  # fmt: skip
-GUEST = RunnerConfig(runner=None, directory=Path(), targets=(), request=TestRequest(), seed=1)  # type: ignore[arg-type]
+RUNNER = RunnerConfig(launcher=None, directory=Path(), targets=(), request=TestRequest(), seed=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_calls_inside_tests_are_recorded_in_one_process_where_values_count(
     compare_values: bool, workers: int, watches: bool
 ) -> None:
     plan = CheckPlan(
-        guest=GUEST,
+        runner=RUNNER,
         baseline=BASELINE,
         limits=ProcessLimits(wall_s=1),
         compare_values=compare_values,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_check_plan import BASELINE, GUEST
+from test_check_plan import BASELINE, RUNNER
 
 from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.checker import _packages, replays_alone, rest
@@ -15,7 +15,7 @@ from codeflash_parallel.result.candidate_model import Candidate, CandidateId, Ca
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 
-PLAN = CheckPlan(guest=GUEST, baseline=BASELINE, limits=ProcessLimits(wall_s=1), compare_values=False)
+PLAN = CheckPlan(runner=RUNNER, baseline=BASELINE, limits=ProcessLimits(wall_s=1), compare_values=False)
 
 
 def candidate(*added: str) -> Candidate:

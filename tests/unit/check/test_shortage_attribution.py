@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.check.dispatch.step_times import ProcessUsage
+from codeflash_parallel.check.dispatch.run_dispatch import ProcessUsage
 from codeflash_parallel.check.shortage_attribution import (
     ROOM_BYTES,
     ROOM_FILES,

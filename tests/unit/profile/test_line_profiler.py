@@ -38,7 +38,7 @@ def test_lines_come_sorted_and_cut():
 @pytest.mark.parametrize(
     ("exit_", "words"),
     [
-        (ended({"t": "error", "where": "guest", "message": "no target"}, status=70), "no target"),
+        (ended({"t": "error", "where": "runner", "message": "no target"}, status=70), "no target"),
         (ended(status=3), "status 3"),
         (ended(how=ExitKind.CPU_DEADLINE), "in time"),
         (ended(how=ExitKind.WALL_DEADLINE), "in time"),

@@ -29,7 +29,7 @@ from codeflash_parallel.queue.daemon_protocol import alive_line
 from codeflash_parallel.queue.jobs import JobRequest
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import RunFinished
-from codeflash_parallel.run.providers import Providers
+from codeflash_parallel.run.provider_requests import Providers
 
 REQUEST = JobRequest(kind=JobKind.CHECK, key="a" * 64, payload="{}", submitter="me")
 

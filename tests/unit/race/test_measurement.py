@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round, channel_cost, clock_of
+from codeflash_parallel.race.measurement import (
+    Block,
+    BlockKind,
+    DecidingClock,
+    Round,
+    channel_cost,
+    clock_of,
+    judged,
+    queued_share,
+    void_note,
+)
 from codeflash_parallel.race.plan import BASELINE, NULL, CostGroup, RacePlan, block_order
 from codeflash_parallel.race.statistics.log_ratios import track
 
@@ -144,7 +154,7 @@ def test_a_millisecond_of_dying_is_not_children():
 
 
 def test_a_void_round_does_not_count():
-    calm, void = times({"a": 2.0}), replace(times({"a": 9.0}), void="the machine slept")
+    calm, void = times({"a": 2.0}), replace(times({"a": 9.0}), void="the budget ended in it")
 
     assert len(track([calm, void], "a", ONE).total) == 1
     assert track([void], "a", ONE).total == ()
@@ -325,3 +335,84 @@ def test_a_second_baseline_tells_more_than_candidates_that_do_the_same():
 
     assert track(rounds, "a", ONE).deferred_ns == pytest.approx(35_000)
     assert track(rounds, NULL, ONE).deferred_ns == 0
+
+
+def spent_block(arm, *, cpu, wall, waited=0, kind=BlockKind.TIMED):
+    return Block(
+        arm=arm, kind=kind, calls=1, cpu_ns=cpu * MS, wall_ns=wall * MS, waited_ns=waited * MS
+    )  # fmt: skip
+
+
+def test_time_in_line_is_that_of_the_timed_blocks():
+    blocks = [
+        spent_block(BASELINE, cpu=4, wall=10, waited=1),
+        spent_block("a", cpu=5, wall=10),
+        spent_block("a", cpu=5, wall=500, kind=BlockKind.FIRST),
+    ]
+
+    assert queued_share(blocks) == 0.5
+    assert queued_share([]) == 0.0
+
+
+def queued_round(queued, void=""):
+    return Round(number=0, layout=0, core=0, blocks=(), queued=queued, void=void)
+
+
+def history(shares):
+    rounds = []
+    for share in shares:
+        rounds.append(judged(rounds, queued_round(share)))
+    return rounds
+
+
+def voids(rounds):
+    return [number for number, round_ in enumerate(rounds) if round_.void]
+
+
+def test_a_round_far_busier_than_the_others_is_void():
+    rounds = history([0.1, 0.2, 0.1, 0.1, 0.9, 0.1])
+
+    assert voids(rounds) == [4]
+    assert void_note(rounds) == "1 of 6 rounds do not count: the machine was much busier than before."
+
+
+def test_a_machine_that_is_always_busy_voids_nothing():
+    assert voids(history([0.8, 0.7, 0.9, 0.8, 0.95, 0.9])) == []
+    assert void_note(history([0.8])) == ""
+
+
+def test_the_first_rounds_tell_what_is_usual():
+    assert voids(history([0.1, 0.9, 0.1, 0.1])) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=60))
+def test_one_round_in_four_is_void_at_most(shares):
+    rounds = history(shares)
+
+    assert len(voids(rounds)) * 4 <= len(rounds)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=8), st.randoms(use_true_random=False))
+def test_who_gained_does_not_matter(times, random: Random):
+    """The rule sees sums over all arms: giving the same blocks to other arms changes nothing."""
+    arms = [f"c{number}" for number in range(len(times))]
+    blocks = [
+        Block(arm=a, kind=BlockKind.TIMED, calls=1, cpu_ns=int(t * MS), wall_ns=2 * MS)
+        for a, t in zip(arms, times, strict=True)
+    ]
+    random.shuffle(arms)
+    others = [replace(block, arm=arm) for block, arm in zip(blocks, arms, strict=True)]
+
+    assert queued_share(blocks) == queued_share(others)
+
+
+def test_what_is_void_stays_void():
+    assert judged([], queued_round(0.1, void="the budget ended in it")).void == "the budget ended in it"
+
+
+def test_arms_that_run_at_once_stand_in_line_for_each_other():
+    in_turn = [Round(number=n, layout=0, core=0, blocks=(), queued=0.1) for n in range(5)]
+    at_once = Round(number=5, layout=0, core=0, blocks=(), queued=0.75, together=True)
+
+    assert judged(in_turn, at_once) is at_once
+    assert judged(in_turn, replace(at_once, together=False)).void

@@ -13,18 +13,19 @@ import pytest
 
 import codeflash_parallel
 from codeflash_parallel.repair.command_providers import (
+    _STARTER,
     CommandFailure,
     CommandProvider,
     ProviderProcesses,
     command_provider,
 )
-from codeflash_parallel.repair.provider_documents import load_callable
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
     MalformedAnswer,
     RefinementKind,
     RefinementRequest,
     RepairRequest,
+    load_callable,
 )
 from codeflash_parallel.result.candidate_model import CandidateId, PatchText, Replacement
 from codeflash_parallel.result.errors import UsageError
@@ -253,3 +254,24 @@ def test_callables_are_loaded_by_module_and_by_path(tmp_path, monkeypatch):
         with pytest.raises(UsageError) as caught:
             load_callable(spec)
         assert caught.value.code == "BAD_PROVIDER"
+
+
+def started(*command: str, parent: int | None = None) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-I", "-c", _STARTER, str(os.getpid() if parent is None else parent), *command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_command_takes_the_starters_place() -> None:
+    ended = started(sys.executable, "-c", "print('ready'); raise SystemExit(7)")
+    assert (ended.returncode, ended.stdout) == (7, "ready\n")
+
+
+def test_a_command_that_is_not_there_is_named() -> None:
+    ended = started("/nowhere/command")
+    assert ended.returncode == 1
+    assert ended.stderr == "/nowhere/command: No such file or directory\n"
+
+
+def test_nothing_is_run_for_a_parent_that_died_meanwhile() -> None:
+    ended = started(sys.executable, "-c", "print('ready')", parent=1)
+    assert (ended.returncode, ended.stdout) == (127, "")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from result_strategies import HOSTILE, run_results
 from rich.console import Console
 
+from codeflash_parallel.report.columns import duration
 from codeflash_parallel.report.console import Detail, make_console, print_report
-from codeflash_parallel.report.phrases import duration
 from codeflash_parallel.report.progress_board import LiveBoard, PlainLines, open_board
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.events import (

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.race.race_result import RaceRanking
+from codeflash_parallel.result.events import Event, PhaseStarted
+from codeflash_parallel.result.outcome_codes import Code, Verdict
 from codeflash_parallel.result.result_model import STEPS
-from codeflash_parallel.run.ledger import CandidateTimes, together
+from codeflash_parallel.run.ledger import CandidateTimes, Ledger, RaceFinding, RunFindings, together
 
 MS = 10**6
 
@@ -72,3 +76,31 @@ def test_looks_around_a_race_add_to_waits_and_tests_and_are_a_step_of_their_own(
     assert steps["confirm"] == pytest.approx(400.0)
     assert sum(steps.values()) == pytest.approx(708.0)
     assert together(check.by_step(), {}) == check.by_step()
+
+
+def ranking(winner: str, *tie_set: str) -> RaceRanking:
+    return RaceRanking(verdict=Verdict.WINNER, winner=winner, tie_set=tie_set, candidates=(), summary="")
+
+
+def test_the_winner_or_the_tie_set_leads() -> None:
+    assert RaceFinding().leaders == ()
+    assert RaceFinding(ranking=ranking("")).leaders == ()
+    assert RaceFinding(ranking=ranking("a")).leaders == ("a",)
+    assert RaceFinding(ranking=ranking("a", "a", "b")).leaders == ("a", "b")
+
+
+def test_a_phase_is_announced_and_the_time_until_its_end_is_its_own() -> None:
+    events: list[Event] = []
+    nothing: Any = None
+    ledger = Ledger("run", [events.append])
+    findings = RunFindings(run_id="run", seed=1, races=True, setup=nothing, ledger=ledger)
+    for name in ("check", "race", "check"):
+        with findings.phase(name, "detail"):
+            pass
+    assert [(e.phase, e.detail) for e in events if isinstance(e, PhaseStarted)] == [
+        ("check", "detail"),
+        ("race", "detail"),
+        ("check", "detail"),
+    ]
+    assert findings.spent_ms.keys() == {"check", "race"}
+    assert all(ms > 0 for ms in findings.spent_ms.values())

@@ -11,7 +11,7 @@ import pytest
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCandidate
+from codeflash_parallel.race.race_result import RaceRanking, RankedCandidate
 from codeflash_parallel.repair.provider_protocol import (
     Answer,
     Outcome,
@@ -30,10 +30,9 @@ from codeflash_parallel.result.candidate_model import (
 from codeflash_parallel.result.events import Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import FailedTest, Speedup
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RaceFinding
 from codeflash_parallel.run.provider_requests import ProviderRequests
-from codeflash_parallel.run.run_context import RaceFinding
-from codeflash_parallel.run.step_cache import StepCache
+from codeflash_parallel.run.run_state import StepCache
 
 FAILED = CheckOutcome(
     code=Code.TESTS_FAILED, reason="Wrong.", failures=(FailedTest(id="t", phase="call", message="E  assert"),)

@@ -19,7 +19,7 @@ from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.run import run_preparation
 from codeflash_parallel.run.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.run_preparation import CandidatePreparer, known, peek
-from codeflash_parallel.run.step_cache import StepCache
+from codeflash_parallel.run.run_state import StepCache
 
 
 def entries(*names: str) -> list[CandidateEntry]:

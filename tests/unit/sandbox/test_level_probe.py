@@ -7,15 +7,15 @@ import pytest
 
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import (
-    GuestLimits,
     IsolationLevel,
     IsolationPolicy,
     IsolationProbe,
+    RunnerLimits,
     missing_rights,
 )
 from codeflash_parallel.sandbox import level_probe
 from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
-from codeflash_parallel.sandbox.runner_command import install_guest
+from codeflash_parallel.sandbox.runner_command import install_runner
 
 NONE, LANDLOCK, SANDBOX = IsolationLevel
 
@@ -35,7 +35,7 @@ class Machine(LevelProber):
 def machine(*missing: IsolationLevel) -> LevelProber:
     kind = type("Such", (Machine,), {"broken": missing, "__slots__": ()})
     nowhere = Path("/nowhere")
-    made: LevelProber = kind(interpreter=nowhere, guest_dir=nowhere, cache=nowhere)
+    made: LevelProber = kind(interpreter=nowhere, runner_dir=nowhere, cache=nowhere)
     return made
 
 
@@ -56,7 +56,9 @@ def test_levels_are_ordered_by_what_they_stop() -> None:
 @pytest.mark.parametrize("level", [LANDLOCK, SANDBOX])
 def test_a_level_is_tried_by_a_script_that_is_there(tmp_path: Path, level: IsolationLevel) -> None:
     """A probe that cannot start would make every machine look as if it had no isolation."""
-    prober = LevelProber(interpreter=Path(sys.executable), guest_dir=install_guest(tmp_path), cache=tmp_path)
+    prober = LevelProber(
+        interpreter=Path(sys.executable), runner_dir=install_runner(tmp_path), cache=tmp_path
+    )
     why_not = prober.probe(level).why_not
     assert not why_not or "is refused" in why_not
 
@@ -64,7 +66,7 @@ def test_a_level_is_tried_by_a_script_that_is_there(tmp_path: Path, level: Isola
 def test_a_refused_sandbox_names_the_kernel_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = "kernel.unprivileged_userns_clone"
     monkeypatch.setattr(level_probe, "_kernel_setting", lambda asked: "0" if asked == name else "")
-    prober = LevelProber(interpreter=tmp_path / "python", guest_dir=tmp_path, cache=tmp_path)
+    prober = LevelProber(interpreter=tmp_path / "python", runner_dir=tmp_path, cache=tmp_path)
     assert prober.probe(SANDBOX).why_not.endswith(f"; {name} = 0")
     assert name not in prober.probe(LANDLOCK).why_not
 
@@ -112,7 +114,7 @@ def test_failures_name_the_right_that_they_miss(words: str, flags: tuple[str, ..
 
 def test_a_policy_is_plain_json() -> None:
     policy = IsolationPolicy(
-        level=SANDBOX, writable=("/data",), limits=GuestLimits(disk_bytes=1), cache="/cache"
+        level=SANDBOX, writable=("/data",), limits=RunnerLimits(disk_bytes=1), cache="/cache"
     )
     assert policy.as_spec()["level"] == "sandbox"
     assert policy.as_spec()["limits"]["disk_bytes"] == 1

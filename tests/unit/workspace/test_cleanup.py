@@ -95,7 +95,7 @@ async def test_a_living_run_is_left_alone(world: World) -> None:
         assert await recover(world.cache) == ()
         assert world.left_behind() == before
         kinds = {leftover.kind for leftover in clean(world.cache, CleanMode.REMOVE)}
-        assert kinds <= {"guest"}
+        assert kinds <= {"runner"}
         assert world.left_behind() == before
         async with (
             world.mirror() as mirror,
@@ -167,14 +167,14 @@ async def test_clean_removes_what_others_put_there(world: World) -> None:
     async with world.mirror() as mirror:
         home = mirror.home
         world.write({"runs/r1/result.json": "{}", "baselines/b1/inputs": ""}, at=home.path)
-        world.write({"guest-abc/x.py": ""}, at=world.cache)
+        world.write({"runner-abc/x.py": ""}, at=world.cache)
         assert clean(world.cache, CleanMode.REMOVE) == ()
     found = clean(world.cache, CleanMode.DRY_RUN)
     assert {leftover.kind for leftover in found} == {
         "run",
         "baseline",
         "mirror",
-        "guest",
+        "runner",
     }
     assert clean(world.cache, CleanMode.REMOVE) == found
     assert list(world.cache.iterdir()) == []

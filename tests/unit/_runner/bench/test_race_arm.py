@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from codeflash_parallel._runner.bench import race_arm
@@ -34,3 +35,23 @@ def test_a_unit_that_dies_is_answered_for(monkeypatch: Any) -> None:
     assert (ready, fields["calls"], fields["skipped"]) == ("ready", (1,), {7: "why"})
     assert [kind for kind, _ in others] == ["reaped", "reaped"]
     assert {answer["status"] for _, answer in others} == {9}
+
+
+def test_a_fork_with_an_incomplete_order_ends() -> None:
+    pid = os.fork()
+    if pid == 0:
+        race_arm._become({}, [0, 1], None, os.getppid())
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_fork_whose_gate_closes_ends() -> None:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(writing)
+        race_arm._become({}, [0, 0, 0, reading, 0], None, os.getppid())
+        os._exit(1)
+    os.close(writing)
+    os.close(reading)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -1,4 +1,4 @@
-"""What a guest announces of calls inside tests, over a real socket."""
+"""What a runner announces of calls inside tests, over a real socket."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from codeflash_parallel._runner import channels
 from codeflash_parallel._runner.capture import call_recorder, function_wrappers, timing_windows
-from codeflash_parallel._runner.channel import control_channel
 
 CODE = """
 def depth(number):
@@ -39,7 +39,7 @@ class Announced:
             wrapped = function_wrappers.wrap(self.announcer, origin, getattr(self.module, name))
             setattr(self.module, name, wrapped)
         sys.modules[self.module.__name__] = self.module
-        self.announcer.bind(control_channel.ArmControl(theirs.detach()))
+        self.announcer.bind(channels.ArmControl(theirs.detach()))
         self._thread = threading.Thread(target=self._answer)
         self._thread.start()
 

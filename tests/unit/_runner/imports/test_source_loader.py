@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codeflash_parallel._runner.channel.record_channel import RecordBuffer
+from codeflash_parallel._runner.channels import RecordBuffer
 from codeflash_parallel._runner.imports.source_loader import VerifiedSources, restrict_bytecode
 
 
@@ -39,7 +39,7 @@ def test_bytecode_stays_below_the_slot(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     slot, elsewhere = tmp_path / "slot", tmp_path / "elsewhere"
     slot.mkdir()
-    allowed = restrict_bytecode({"root": str(slot), "guest": str(tmp_path / "guest")})
+    allowed = restrict_bytecode({"root": str(slot), "runner": str(tmp_path / "runner")})
     loader = loader_type("m", str(slot / "m.py"))
     for folder in (slot, elsewhere):
         loader.set_data(str(folder / "m.pyc"), b"code")

@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from codeflash_parallel._runner.channel.record_channel import RecordBuffer
+from codeflash_parallel._runner.channels import RecordBuffer
 from codeflash_parallel._runner.process import process_watch
 
 

@@ -12,4 +12,4 @@ def test_our_arguments_come_before_what_is_no_option() -> None:
 
 def test_workers_load_the_plugin() -> None:
     given = arguments({"private": "/own", "workers": 2})
-    assert given[-2:] == ["-p", "_codeflash_guest.pytest_plugin.pytest_session"]
+    assert given[-2:] == ["-p", "_codeflash_runner.pytest_plugin.pytest_session"]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from digests import encode
 
-from codeflash_parallel._runner.paths import path_relocation
+from codeflash_parallel._runner import slot_paths
 from codeflash_parallel._runner.replay.call_effects import ProcessEffects, ResultStability, ScratchArguments
 from codeflash_parallel._runner.values import object_reduction
 from codeflash_parallel._runner.values.value_digests import digest_raise, digest_return
@@ -31,8 +31,8 @@ NOTHING = {"printed": "", "environ": "", "directory": ""}
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ProcessEffects]]:
     """Return what begins in a test: before it, standard output is not yet the one that the test sees."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(path_relocation, "_PLACES", [])
-    monkeypatch.setattr(path_relocation, "_NEEDLES", [])
+    monkeypatch.setattr(slot_paths, "_PLACES", [])
+    monkeypatch.setattr(slot_paths, "_NEEDLES", [])
     kept = dict(os.environ)
 
     def begun() -> ProcessEffects:
@@ -123,7 +123,7 @@ def test_paths_of_the_slot_are_the_same_everywhere(begin, tmp_path):
 
     def told(root: Path) -> dict[str, str]:
         (root / "a").mkdir(parents=True, exist_ok=True)
-        path_relocation.settle({"root": str(root), "private": str(tmp_path / "own")})
+        slot_paths.settle({"root": str(root), "private": str(tmp_path / "own")})
         print(root / "x")
         os.environ["CODEFLASH_TEST_ONE"] = str(root)
         os.chdir(root / "a")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compiled_guest import shared_guest
+from compiled_runner import shared_runner
 
 
 def test_without_isolation_what_is_hidden_can_be_read(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_without_isolation_what_is_hidden_can_be_read(tmp_path: Path) -> None:
     places = {name: str(tmp_path / name) for name in ("secret", "outside")}
     spec = {**places, "root": str(tmp_path), "isolation": {"level": "none", "limits": {}}}
     (tmp_path / "spec").write_text(json.dumps(spec))
-    probe = shared_guest() / "_codeflash_guest/sandbox/isolation_probe.py"
+    probe = shared_runner() / "_codeflash_runner/sandbox/isolation_probe.py"
     done = subprocess.run(
         [sys.executable, probe, tmp_path / "spec"], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""How init and waiter tell and repeat the end of the guest."""
+"""How init and waiter tell and repeat the end of the runner."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from codeflash_parallel._runner.sandbox import namespaces, syscalls
 
 
 @pytest.mark.parametrize("code", ["os._exit(7)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)"])
-def test_the_waiter_ends_as_the_guest_has_ended(code: str) -> None:
-    guest = os.spawnvp(os.P_NOWAIT, "python3", ["python3", "-c", f"import os; {code}"])
-    _, status = os.waitpid(guest, 0)
+def test_the_waiter_ends_as_the_runner_has_ended(code: str) -> None:
+    runner = os.spawnvp(os.P_NOWAIT, "python3", ["python3", "-c", f"import os; {code}"])
+    _, status = os.waitpid(runner, 0)
     waiter = os.fork()
     if waiter == 0:
         namespaces._end_like(status)

@@ -1,4 +1,4 @@
-"""The guest's encoder: equal values have equal digests, different ones have not, in any process."""
+"""The runner's encoder: equal values have equal digests, different ones have not, in any process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel._runner.values import object_reduction, value_digests
-from codeflash_parallel._runner.values import value_digests as guest
+from codeflash_parallel._runner.values import value_digests as runner
 from codeflash_parallel._runner.values import value_text as rendering
 from codeflash_parallel._runner.values.object_reduction import UnencodableValue
 from codeflash_parallel._runner.values.type_handlers import REFUSE
@@ -393,7 +393,7 @@ print(encode(value)[:3])
 
 
 def test_digests_do_not_depend_on_the_hash_seed() -> None:
-    package = str(Path(guest.__file__).parents[2])
+    package = str(Path(runner.__file__).parents[2])
     outputs = {
         subprocess.run(
             [sys.executable, "-S", "-c", PROGRAM, package],

@@ -105,7 +105,7 @@ def test_where_nobody_means_to_raise_who_returns_gives_a_hint(
 
 
 def test_a_call_without_an_end_is_too_slow_and_not_another_value() -> None:
-    endless = call(kind="raise", type="_codeflash_guest.process.call_limits.CallTimeout")
+    endless = call(kind="raise", type="_codeflash_runner.process.call_limits.CallTimeout")
     found = compare_calls(known({0: call()}), RunnerReport(finished=True, calls=(endless,)))
     assert found.code is Code.TOO_SLOW
     assert "gives nothing within a second of CPU time" in found.reason
@@ -115,7 +115,7 @@ def test_a_call_without_an_end_is_too_slow_and_not_another_value() -> None:
 
 
 def test_calls_that_are_not_made_after_one_without_an_end_are_not_held_against_a_candidate() -> None:
-    endless = call(index=3, kind="raise", type="_codeflash_guest.process.call_limits.CallTimeout")
+    endless = call(index=3, kind="raise", type="_codeflash_runner.process.call_limits.CallTimeout")
     derived = {index: call(index=index) for index in (3, 4, 5)}
     baseline = replace(known({0: call()}), derived=derived)
     found = compare_calls(baseline, RunnerReport(finished=True, calls=(call(), endless)))

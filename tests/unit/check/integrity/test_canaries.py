@@ -160,7 +160,7 @@ def test_parameters_of_shared_fixtures_are_no_part_of_a_name() -> None:
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"")), max_size=4), st.data())
-def test_a_seal_holds_only_what_the_guest_wrote(lines: list[bytes], data: st.DataObject) -> None:
+def test_a_seal_holds_only_what_the_runner_wrote(lines: list[bytes], data: st.DataObject) -> None:
     key = b"k" * 32
     body = b"".join(line + b"\n" for line in lines)
     seal = hashlib.blake2b(body, key=key, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Records that no guest writes: a candidate's code may write any line."""
+"""Records that no runner writes: a candidate's code may write any line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.baseline.baseline_findings import Stability
-from codeflash_parallel.baseline.test_dependent_calls import ReplayFindings
+from codeflash_parallel.baseline.baseline_replay import ReplayFindings
 from codeflash_parallel.check.integrity.canaries import RunSecrets
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
 from codeflash_parallel.check.session.runner_report import (
@@ -72,7 +72,7 @@ def test_any_records_give_a_report_or_say_whose_they_are(
         {"t": "collected", "ids": 3},
     ],
 )
-def test_who_writes_what_no_guest_does_has_tampered_with_the_runner(record: dict[str, object]) -> None:
+def test_who_writes_what_no_runner_does_has_tampered_with_the_runner(record: dict[str, object]) -> None:
     session = read_session(
         ProcessExit(ended=ExitKind.EXITED, status=0, records=json.dumps(record).encode() + b"\n"),
         RunSecrets(),

@@ -10,10 +10,9 @@ from ranking_cases import CONFIRM, PLAN, held, single, standing, twinned
 
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import MAX_CONFIRMATIONS, NULL, CostGroup
-from codeflash_parallel.race.race_result import Disqualification, RaceFailed
+from codeflash_parallel.race.race_result import POLICIES, Disqualification, RaceFailed, TieBreakFacts, fastest
+from codeflash_parallel.race.ranking.arm_comparison import contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import contenders
-from codeflash_parallel.race.ranking.ranking_result import POLICIES, TieBreakFacts, fastest
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, look
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict

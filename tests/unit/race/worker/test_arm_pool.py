@@ -8,7 +8,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from codeflash_parallel.race.worker.arm_failure import ArmFailure, RaceBudgetExceeded
+from codeflash_parallel.race.race_result import ArmFailure, RaceBudgetExceeded
 from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart
 
 pytestmark = pytest.mark.anyio

@@ -35,7 +35,7 @@ from codeflash_parallel.run.check_phase.candidate_examiner import (
     with_trace,
 )
 from codeflash_parallel.run.ledger import CandidateEntry
-from codeflash_parallel.run.step_cache import StepCache, StepKind
+from codeflash_parallel.run.run_state import StepCache, StepKind
 from codeflash_parallel.workspace.slot.slot import SlotResidue
 
 SECOND = 10**9

@@ -24,7 +24,7 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.run.check_phase import check_coordinator
 from codeflash_parallel.run.check_phase.check_coordinator import AHEAD, CheckCoordinator
 from codeflash_parallel.run.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.step_cache import StepCache, StepKind
+from codeflash_parallel.run.run_state import StepCache, StepKind
 
 #: Outcomes by the beginning of a candidate's name; all others pass.
 CODES = {"wrong": Code.TESTS_FAILED, "broken": Code.INFRA_SLOT}

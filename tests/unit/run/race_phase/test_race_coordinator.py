@@ -12,10 +12,17 @@ from ranking_cases import CONFIRM, PLAN, held
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import RankingMode
 from codeflash_parallel.race.measurement import DecidingClock
-from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
+from codeflash_parallel.race.race_result import (
+    POLICIES,
+    Disqualification,
+    Raced,
+    RaceFailed,
+    RaceRanking,
+    TiedCandidate,
+    ordered,
+)
+from codeflash_parallel.race.ranking.arm_comparison import contenders
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import contenders
-from codeflash_parallel.race.ranking.ranking_result import POLICIES, RaceRanking, TiedCandidate, ordered
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 from codeflash_parallel.result.candidate_model import (
@@ -28,9 +35,8 @@ from codeflash_parallel.result.candidate_model import (
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import ValueCounts
-from codeflash_parallel.run.ledger import Ledger
+from codeflash_parallel.run.ledger import Ledger, RaceFinding
 from codeflash_parallel.run.race_phase.race_coordinator import draws, kept, load_policy, merits_of, without
-from codeflash_parallel.run.run_context import RaceFinding
 
 WRONG = Disqualification(
     status=CandidateStatus.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason="it differs"

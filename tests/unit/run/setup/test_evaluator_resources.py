@@ -11,13 +11,13 @@ import pytest
 
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.isolation_policy import GuestLimits, IsolationLevel, IsolationPolicy
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, RunnerLimits
 from codeflash_parallel.run.setup import evaluator_resources
 from codeflash_parallel.run.setup.evaluator_resources import _explained, _key_of
 
-CONFINED = IsolationPolicy(level=IsolationLevel.LANDLOCK, limits=GuestLimits(data_bytes=1 << 30))
+CONFINED = IsolationPolicy(level=IsolationLevel.LANDLOCK, limits=RunnerLimits(data_bytes=1 << 30))
 RED = EnvironmentFault("RED_BASELINE", "t.py::t fails: ConnectionRefusedError: network is unreachable")
-GUEST: Any = None
+RUNNER: Any = None
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[IsolationPolicy]:
     """Return the isolation of the runs that are made; all tests pass in them."""
     made: list[IsolationPolicy] = []
 
-    async def run_guest(_guest: object, workspace: Any, *_: object) -> Any:
+    async def run_session(_runner: object, workspace: Any, *_: object) -> Any:
         made.append(workspace.isolation)
         passed = SimpleNamespace(outcome="passed")
         return SimpleNamespace(report=SimpleNamespace(collected=True, tests={"t.py::t": passed}))
 
-    monkeypatch.setattr(evaluator_resources, "run_guest", run_guest)
+    monkeypatch.setattr(evaluator_resources, "run_session", run_session)
     monkeypatch.setattr(evaluator_resources, "first_run_spec", lambda *_: {})
     monkeypatch.setattr(evaluator_resources, "hashed", lambda workspace, _seed: workspace)
     monkeypatch.setattr(
@@ -45,7 +45,7 @@ def workspace(policy: IsolationPolicy) -> Any:
 
 @pytest.mark.anyio
 async def test_a_baseline_that_is_green_without_isolation_lacks_a_right(runs: list[IsolationPolicy]) -> None:
-    fault = await _explained(RED, GUEST, workspace(CONFINED))
+    fault = await _explained(RED, RUNNER, workspace(CONFINED))
     assert (fault.code, runs) == ("RED_BASELINE", [IsolationPolicy()])
     assert "It is green without isolation" in fault.message
     assert "--isolation none takes no right" in fault.hint
@@ -59,7 +59,7 @@ async def test_a_baseline_that_is_green_without_isolation_lacks_a_right(runs: li
 async def test_other_faults_are_said_as_they_are(
     runs: list[IsolationPolicy], fault: EnvironmentFault, policy: IsolationPolicy
 ) -> None:
-    assert await _explained(fault, GUEST, workspace(policy)) is fault
+    assert await _explained(fault, RUNNER, workspace(policy)) is fault
     assert runs == []
 
 
@@ -67,11 +67,11 @@ async def test_other_faults_are_said_as_they_are(
 async def test_a_baseline_that_is_red_everywhere_is_red(
     runs: list[IsolationPolicy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run_guest(*_: object) -> Any:
+    async def run_session(*_: object) -> Any:
         return SimpleNamespace(report=RunnerReport())
 
-    monkeypatch.setattr(evaluator_resources, "run_guest", run_guest)
-    assert await _explained(RED, GUEST, workspace(CONFINED)) is RED
+    monkeypatch.setattr(evaluator_resources, "run_session", run_session)
+    assert await _explained(RED, RUNNER, workspace(CONFINED)) is RED
 
 
 def test_a_policy_is_named_by_its_rights() -> None:
