@@ -33,7 +33,6 @@ from codeflash_parallel.queue.queue_settings import QueueSettings  # noqa: E402
 from codeflash_parallel.queue.store.database import DatabaseFileCheck  # noqa: E402
 from codeflash_parallel.queue.store.store import Store  # noqa: E402
 
-ALL = frozenset(JobKind)
 #: What a job does in the campaign of kills.
 BODY_S = 0.02
 #: Leases are short, so that jobs of the dead come back within the campaign; attempts are many.
@@ -78,7 +77,7 @@ def worker(folder: Path, name: str, log: Path, stop: Path) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with Store.open(folder, SETTINGS) as store:
         while True:
-            job = store.claim(name, now(), kinds=ALL)
+            job = store.claim(name, now())
             if job is None:
                 if stop.exists() and not store.jobs(states={JobState.QUEUED, JobState.RUNNING}, limit=1):
                     return
@@ -194,7 +193,7 @@ def prepare(queue: Path) -> None:
         record_history(queue)
         store.submit(request("runs", "a"), now())
         store.submit(request("waits", "a"), now())
-        store.claim("w", now(), kinds=ALL)
+        store.claim("w", now())
 
 
 def act(operation: str, store: Store) -> None:
@@ -202,7 +201,7 @@ def act(operation: str, store: Store) -> None:
     if operation == "submit":
         store.submit(request("new", "b", payload="x" * 5000), now())
     elif operation == "claim":
-        store.claim("v", now(), kinds=ALL)
+        store.claim("v", now())
     else:
         job = found(store, "runs")
         assert job is not None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from queue_crashes import ALL, check_history, forked, record_history, request
+from queue_crashes import check_history, forked, record_history, request
 
 from codeflash_parallel.queue.jobs import now
 from codeflash_parallel.queue.queue_settings import QueueSettings
@@ -61,7 +61,7 @@ def serve_many(folder: Path, number: int, jobs: int, log: Path, start_at: float,
         time.sleep(max(0.0, start_at - time.monotonic()))
         while counter.stat().st_size < jobs:
             began = time.monotonic()
-            job = store.claim(f"w{number}", now(), kinds=ALL)
+            job = store.claim(f"w{number}", now())
             claimed = time.monotonic()
             if job is None:
                 time.sleep(0.002)

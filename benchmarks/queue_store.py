@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from queue_crashes import ALL, crashed, kills, moments, request, why_no_strace
+from queue_crashes import crashed, kills, moments, request, why_no_strace
 from queue_load import load, percentiles
 from simulated_queue import Arrival, SimulatedQueue, drawn_arrivals, serve
 
@@ -63,7 +63,7 @@ def depth(folder: Path, jobs: int) -> Iterator[dict[str, Any]]:
         with Store.open(folder, chosen) as store:
             ids = [job.job_id for job in store.jobs(states={JobState.QUEUED})]
             looked = [timed(partial(store.place, job_id, now())) for job_id in rng.choices(ids, k=300)]
-            claimed = [timed(partial(store.claim, "w", now(), kinds=ALL)) for _ in range(300)]
+            claimed = [timed(partial(store.claim, "w", now())) for _ in range(300)]
         yield {
             "strategy": strategy.value,
             "queued": len(ids),

@@ -14,8 +14,6 @@ from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck
 from codeflash_parallel.queue.store.store import Store
 
-ALL = frozenset(JobKind)
-
 #: No two jobs have the same key unless a test says so.
 KEYS = count(1)
 
@@ -48,7 +46,7 @@ class Lab:
         return self.store.submit(request, self.now()).job
 
     def claim(self, **more: Any) -> Job | None:
-        return self.store.claim("w", self.now(), **{"kinds": ALL, **more})
+        return self.store.claim("w", self.now(), **more)
 
     def claimed(self) -> Job:
         job = self.claim()

@@ -27,8 +27,6 @@ from codeflash_parallel.queue.policy import (
 )
 from codeflash_parallel.queue.store.accounts import share_of
 
-ALL = frozenset(JobKind)
-
 
 @dataclass(slots=True)
 class Entry:
@@ -144,8 +142,8 @@ class SimulatedQueue:
             strategy=self.strategy,
         )
 
-    def claim(self, kinds: Iterable[JobKind] = ALL) -> Entry | None:
-        picked = pick(self.picture(), kinds)
+    def claim(self) -> Entry | None:
+        picked = pick(self.picture())
         if picked is None:
             return None
         lane = picked.lane

@@ -132,7 +132,7 @@ class Course:
             user_root=self.folder / "user",
             interpreter=self.interpreter,
             private=private,
-            environment=project_environment(os.environ, private=private, number=0, extra=more),
+            environment={**project_environment(os.environ, private=private, number=0), **more},
         )
 
     @property

@@ -46,7 +46,6 @@ def first_findings(
         asked_expected=asked,
         executing=executing,
         benchmarks=tuple(test for test in report.benchmarks if test in set(executing)),
-        third_party=report.modules,
         durations_ns=durations_ns,
         loaded={path: next(iter(digests)) for path, digests in report.sources.items()},
         warnings=_not_executed(names, executing),

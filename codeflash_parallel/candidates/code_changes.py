@@ -6,10 +6,9 @@ import ast
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.candidates.functions import definitions, is_generator
 from codeflash_parallel.candidates.python_source import (
@@ -91,21 +90,23 @@ _KEPT = 128
 _CLASS_CELL = frozenset({"super", "__class__"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BodyChange:
-    """A change of one file.
+class _Reading(NamedTuple):
+    """The parts of a text that are compared.
 
     Attributes:
-        qualnames: the targets whose bodies changed; empty when something else changed, too.
-        why: what else changed, one clause; empty when only bodies of targets did, or nothing that runs.
+        functions: name and interface of the definitions of the targets, in order. The interface is what
+            others see besides the body's effect: docstring, type of the node, whether it is a generator,
+            variables that the body uses of scopes between it and the module, and names that the body
+            declares as global (the module's own code is compiled accordingly).
+        rest: all else, without the targets' bodies, and its docstrings.
     """
 
-    qualnames: tuple[str, ...]
-    why: str
+    functions: tuple[tuple[str, tuple[object, ...]], ...]
+    rest: tuple[str, tuple[str | None, ...]]
 
 
-def body_change(old: str, new: str, targets: Collection[str]) -> BodyChange:
-    """Say whether two texts of a file differ in the bodies of target functions only.
+def beyond_bodies(old: str, new: str, targets: Collection[str]) -> str:
+    """Return what changes between two texts of a file besides bodies of targets, one clause; empty: nothing.
 
     What a function object takes from its definition has to stay: name, decorators, arguments, defaults,
     annotations, docstring, its kind, and the variables of other scopes that it uses. Lines may move.
@@ -118,42 +119,13 @@ def body_change(old: str, new: str, targets: Collection[str]) -> BodyChange:
     try:
         before, after = _differing(old.removeprefix("\ufeff"), new.removeprefix("\ufeff"), frozenset(targets))
     except SyntaxError:
-        return BodyChange(qualnames=(), why="our Python cannot parse it")
-    why = _other_change(before, after)
-    pairs = zip(before.functions, after.functions, strict=not why)
-    changed = dict.fromkeys(one.name for one, other in pairs if one.body != other.body)
-    return BodyChange(qualnames=() if why else tuple(changed), why=why)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Function:
-    """The parts of one definition of a target that are compared.
-
-    Attributes:
-        interface: what others see of it besides its body's effect: its docstring, the type of its node,
-            whether it is a generator, the variables that its body uses of scopes between it and the module,
-            and the names that its body declares as global (the module's own code is compiled accordingly).
-        body: the statements' skeletons, as one text.
-    """
-
-    name: str
-    interface: tuple[object, ...]
-    body: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reading:
-    """The parts of a text that are compared.
-
-    Attributes:
-        functions: the definitions of the targets, in order.
-        shell: the rest, without the targets' bodies.
-        docstrings: those of the rest.
-    """
-
-    functions: tuple[_Function, ...]
-    shell: str
-    docstrings: tuple[str | None, ...]
+        return "our Python cannot parse it"
+    if [name for name, _ in before.functions] != [name for name, _ in after.functions]:
+        return "it adds, removes or moves definitions of the targets"
+    for one, other in zip(before.functions, after.functions, strict=True):
+        if one != other:
+            return f"{one[0]} changes in more than its body"
+    return "" if before.rest == after.rest else "it changes more than the bodies of the targets"
 
 
 def _differing(old: str, new: str, targets: frozenset[str]) -> tuple[_Reading, _Reading]:
@@ -173,30 +145,20 @@ def _differing(old: str, new: str, targets: frozenset[str]) -> tuple[_Reading, _
 def _reading(text: str, targets: frozenset[str]) -> _Reading:
     tree = parse_piece(text)
     found = [(name, node) for name, node in definitions(tree.body) if name in targets]
-    functions = tuple(_function(name, node) for name, node in found)
     hollow = frozenset(node for _, node in found)
-    shell, docstrings = skeleton(tree, hollow), tuple(_docstrings(tree, hollow))
-    return _Reading(functions=functions, shell=shell, docstrings=docstrings)
+    return _Reading(
+        functions=tuple((name, _interface(name, node)) for name, node in found),
+        rest=(skeleton(tree, hollow), tuple(_docstrings(tree, hollow))),
+    )
 
 
-def _function(name: str, node: FunctionNode) -> _Function:
+def _interface(name: str, node: FunctionNode) -> tuple[object, ...]:
     # Walking through a tree takes as long as this: that a word is not in the text says the same.
     body = " ".join(map(skeleton, node.body))
     generates = "Yield" in body and is_generator(node)
     declared = _globals(node) if "Global" in body else frozenset()
     outer, docstring = _outer_names(name, node, body), ast.get_docstring(node, clean=False)
-    return _Function(name=name, interface=(docstring, type(node), generates, outer, declared), body=body)
-
-
-def _other_change(old: _Reading, new: _Reading) -> str:
-    """Return what changes besides bodies, one clause; empty when nothing does."""
-    if [function.name for function in old.functions] != [function.name for function in new.functions]:
-        return "it adds, removes or moves definitions of the targets"
-    for one, other in zip(old.functions, new.functions, strict=True):
-        if one.interface != other.interface:
-            return f"{one.name} changes in more than its body"
-    same = (old.shell, old.docstrings) == (new.shell, new.docstrings)
-    return "" if same else "it changes more than the bodies of the targets"
+    return docstring, type(node), generates, outer, declared
 
 
 def _globals(node: FunctionNode) -> frozenset[str]:

@@ -38,7 +38,6 @@ class Baseline:
         asked_expected: outcome by test id of `asked`.
         executing: ids of tests that execute a target; empty means that whole tests are the level.
         benchmarks: those of `executing` that use pytest-benchmark's fixture.
-        third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
         costs_ns: CPU time of each call of `calls` and `repeats` (where there are none, of `unstable`), the
@@ -84,7 +83,6 @@ class Baseline:
     asked: tuple[str, ...] = ()
     asked_expected: Mapping[str, str] = field(default_factory=dict)
     benchmarks: tuple[str, ...] = ()
-    third_party: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     durations_ns: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[int, CallOutcome] = field(default_factory=dict)

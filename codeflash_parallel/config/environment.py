@@ -180,7 +180,6 @@ def project_environment(
     private: Path,
     number: int,
     pass_env: Sequence[str] = (),
-    extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Build the complete environment of a slot's children.
 
@@ -190,7 +189,6 @@ def project_environment(
         private: the slot's private folder; `private_folders` are to be created in it.
         number: the slot's number, 0 for the baseline's.
         pass_env: names and patterns of variables that are passed on besides.
-        extra: set last, over everything else.
     """
     return {
         **_taken_over(base, pass_env),
@@ -199,7 +197,6 @@ def project_environment(
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": str(HASH_SEEDS[1]),
         SLOT_VARIABLE: str(number),
-        **(extra or {}),
     }
 
 

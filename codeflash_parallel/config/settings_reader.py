@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -238,17 +238,11 @@ def _read_toml(path: Path) -> Mapping[str, Any] | None:
     try:
         if not path.exists():
             return None
-        return _parsed_toml(path, path.stat().st_mtime_ns)
+        import tomllib  # `queue submit` answers at once
+
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.") from error
-
-
-@lru_cache(maxsize=8)
-def _parsed_toml(path: Path, _mtime_ns: int) -> Mapping[str, Any]:
-    """Return the content of a file; a command of the queue reads the settings of a run and of the queue."""
-    import tomllib
-
-    return tomllib.loads(path.read_bytes().decode("utf-8"))
 
 
 def _require_table(value: Any, path: Path, title: str) -> None:

@@ -101,10 +101,6 @@ class FileLock:
             os.close(self.fd)
             self.fd = -1
 
-    def share(self) -> None:
-        """Turn an exclusive lock into a shared one."""
-        fcntl.flock(self.fd, fcntl.LOCK_SH)
-
 
 def try_lock(path: Path, kind: int = fcntl.LOCK_EX) -> FileLock | None:
     """Take the lock of an existing file; `None` when it is held, or the file is gone."""

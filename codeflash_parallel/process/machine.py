@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -113,8 +112,8 @@ def auto_slots(machine: Machine) -> int:
 def read_machine() -> Machine:
     """Read the kernel's accounts of this process's machine and control groups."""
     cores = len(os.sched_getaffinity(0))
-    folders = tuple(_group_folders(_text(_PROC / "self/cgroup")))
-    available = _available_bytes(_text(_PROC / "meminfo"))
+    folders = tuple(_group_folders(text_of(_PROC / "self/cgroup")))
+    available = _available_bytes(text_of(_PROC / "meminfo"))
     rooms = [room for folder in folders if (room := _memory_room(folder)) is not None]
     quotas = [quota for folder in folders if (quota := _quota(folder)) is not None]
     return Machine(
@@ -128,12 +127,11 @@ def read_machine() -> Machine:
 @cache
 def boot_id() -> str:
     """Return the name of this boot of this host; empty where the kernel gives none."""
-    with suppress(OSError):
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    return ""
+    return text_of(_BOOT_ID).strip()
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file of the kernel; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -167,10 +165,10 @@ def _memory_room(folder: Path) -> int | None:
         ("memory.max", "memory.current"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     ):
-        limit = _text(folder / limit_name).strip()
+        limit = text_of(folder / limit_name).strip()
         if limit.isdecimal() and int(limit) < _NO_LIMIT:
-            used = _text(folder / used_name).strip()
-            return int(limit) - int(used or 0) + _droppable_bytes(_text(folder / "memory.stat"))
+            used = text_of(folder / used_name).strip()
+            return int(limit) - int(used or 0) + _droppable_bytes(text_of(folder / "memory.stat"))
     return None
 
 
@@ -181,10 +179,10 @@ def _droppable_bytes(memory_stat: str) -> int:
 
 
 def _quota(folder: Path) -> float | None:
-    quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
+    quota, _, period = text_of(folder / "cpu.max").strip().partition(" ")
     if not period:
-        quota = _text(folder / "cpu.cfs_quota_us").strip()
-        period = _text(folder / "cpu.cfs_period_us").strip()
+        quota = text_of(folder / "cpu.cfs_quota_us").strip()
+        period = text_of(folder / "cpu.cfs_period_us").strip()
     if quota.isdecimal() and period.isdecimal() and int(period):
         return int(quota) / int(period)
     return None

@@ -13,7 +13,7 @@ jobs have ended, and nothing starts beside it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
@@ -169,20 +169,18 @@ def _open_lanes(inputs: PolicyInputs) -> list[Lane]:
     return [lane for lane in inputs.lanes if not held_back(lane.submitter, lane.kind, inputs)]
 
 
-def pick(inputs: PolicyInputs, kinds: Iterable[JobKind], ending: int = 0) -> NextLane | None:
-    """Return the next lane for a worker that takes jobs of some kinds; `None` if nothing may start.
+def pick(inputs: PolicyInputs, ending: int = 0) -> NextLane | None:
+    """Return the next lane; `None` if nothing may start.
 
     Args:
         ending: number of jobs that have ended for the queue, but whose processes may still exist.
     """
     if closed(inputs):
         return None
-    wanted_kinds = frozenset(kinds)
     lanes = _open_lanes(inputs)
-    wanted = [lane for lane in lanes if lane.kind in wanted_kinds]
-    if not wanted:
+    if not lanes:
         return None
-    lane = min(wanted, key=lambda lane: _order(lane, inputs))
+    lane = min(lanes, key=lambda lane: _order(lane, inputs))
     if lane.suspect and (any(inputs.running.values()) or ending):
         return None
     if inputs.strategy is not Strategy.FAIR:

@@ -38,10 +38,10 @@ def candidate_document(candidate: CandidateResult) -> Document:
     return _object(plain)
 
 
-def error_document(error: CodeflashParallelError, *, run_id: str = "") -> Document:
+def error_document(error: CodeflashParallelError) -> Document:
     """Return the document of a run that failed before it could have a result."""
     fault = RunFault(family=error.family, code=error.code, message=error.message, hint=error.hint)
-    return document(RunResult(run_id=run_id, complete=False, error=fault))
+    return document(RunResult(run_id="", complete=False, error=fault))
 
 
 def _finite_speedup(speedup: Document | None) -> Document | None:

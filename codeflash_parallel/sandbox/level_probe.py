@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeflash_parallel.process.files import write_atomically
-from codeflash_parallel.process.machine import boot_id
+from codeflash_parallel.process.machine import boot_id, text_of
 from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
@@ -136,7 +136,9 @@ def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
 def _restrictions() -> tuple[str, ...]:
     """Return the kernel settings that restrict namespaces here, as `sysctl` writes them."""
     return tuple(
-        f"{name} = {value}" for name, value in _NAMESPACE_SETTINGS.items() if _kernel_setting(name) == value
+        f"{name} = {value}"
+        for name, value in _NAMESPACE_SETTINGS.items()
+        if text_of(Path("/proc/sys", *name.split("."))).strip() == value
     )
 
 
@@ -144,13 +146,6 @@ def _explained(probe: IsolationProbe) -> IsolationProbe:
     """Return a probe that names the kernel settings which refuse the sandbox."""
     restrictions = _restrictions() if probe.level is IsolationLevel.SANDBOX and probe.why_not else ()
     return replace(probe, why_not="; ".join((probe.why_not, *restrictions)))
-
-
-def _kernel_setting(name: str) -> str:
-    """Return the value of a kernel setting; empty: this kernel has none of that name."""
-    with suppress(OSError):
-        return Path("/proc/sys", *name.split(".")).read_text(encoding="utf-8").strip()
-    return ""
 
 
 def _probe(level: IsolationLevel, prober: LevelProber) -> IsolationProbe:

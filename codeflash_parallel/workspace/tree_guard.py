@@ -217,7 +217,7 @@ class TreeGuard:
     def changes(self) -> tuple[str, ...]:
         """Return the paths that are not as expected, sorted; the root itself is ``""``."""
         changed = set(self._differing({**self._known, **self._expected}))
-        changed |= {path for path, data in self._staged.items() if not _has(self.root / path, data)}
+        changed |= {path for path, data in self._staged.items() if not holds(self.root / path, data)}
         return tuple(sorted(changed))
 
     def restore(self) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ class TreeGuard:
         Raises:
             NotRestored: something is still not what it was.
         """
-        found = {path for path, data in self._staged.items() if not _has(self.root / path, data)}
+        found = {path for path, data in self._staged.items() if not holds(self.root / path, data)}
         try:
             self._undo()
             for _ in range(_MOST_PASSES):
@@ -319,8 +319,8 @@ class TreeGuard:
             self._newest_ns = max(self._newest_ns, seen[3])
 
 
-def _has(path: Path, data: bytes) -> bool:
-    """Say whether a regular file holds these bytes."""
+def holds(path: Path, data: bytes) -> bool:
+    """Say whether a path is a regular file, no link to one, with these bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

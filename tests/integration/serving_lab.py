@@ -139,12 +139,11 @@ class ServingLab:
     async def start(
         self,
         until: str,
-        preimport: tuple[str, ...] = (),
         gate: Gate = None,
         **fields: Any,
     ) -> WarmServer:
         files = {target.partition("::")[0] for target in self.targets} if gate is None else gate
-        serve = {"until": until, "gate": sorted(files), "preimport": list(preimport)}
+        serve = {"until": until, "gate": sorted(files)}
         spec = self.spec(**fields, serve=serve)
         command = start_command(self.workspace, spec, LIMITS, self.runner, control=ControlChannelUse.LINES)
         return await start_server(self.launcher, command, READY_S)

@@ -238,7 +238,7 @@ async def test_without_a_gate_changes_everywhere_are_seen(lab: ServingLab) -> No
     lab.write(
         test_it="import helper, pkg.one\nfrom mod import f\ndef test_it(): assert (helper.N, pkg.one.N) == (1, 1)\n"
     )
-    async with lab.server("imported", gate=(), preimport=("decimal", "no_such_module")) as server:
+    async with lab.server("imported", gate=()) as server:
         assert not server.ready.unfit
         assert (await lab.fork(server)).outcomes == {"test_it": "passed"}
         lab.write(helper="from pkg.new import N\n", pkg__new="N = 2\n", conftest="import pytest, helper\n")
@@ -274,16 +274,6 @@ async def test_what_makes_a_template_unfit(lab: ServingLab, conftest: str) -> No
     async with lab.server("imported", gate=()) as server:
         assert not server.ready.unfit
         assert (await lab.fork(server)).outcomes == {"test_it": "passed"}
-
-
-async def test_a_package_that_imports_the_project(lab: ServingLab) -> None:
-    site = lab.base / "site"
-    site.mkdir()
-    (site / "other.py").write_text("try:\n    import mod\nexcept ImportError:\n    mod = None\n")
-    lab.environment["PYTHONPATH"] = str(site)
-    lab.write(mod=MODULE, test_it="import other\ndef test_it(): assert other.mod.f(1) == 2\n")
-    async with lab.server("imported", gate=(), preimport=("other",)) as server:
-        assert "a package of others imports the project: other" in server.ready.unfit
 
 
 @pytest.mark.parametrize(("until", "gate"), POINTS[:2])

@@ -75,7 +75,7 @@ class Place:
     async def start(
         self, launcher: Launcher, until: str, gate: tuple[str, ...] = ("mod.py",), **fields: Any
     ) -> WarmServer:
-        spec = {**SPEC, **fields, "serve": {"until": until, "gate": gate, "preimport": []}}
+        spec = {**SPEC, **fields, "serve": {"until": until, "gate": gate}}
         command = start_command(
             self.workspace, spec, LIMITS, self.runner_dir, control=ControlChannelUse.LINES
         )

@@ -19,7 +19,6 @@ import os
 import socket
 import sys
 import time
-import warnings
 
 from .. import channels, session
 from ..channels import OrderSocket
@@ -58,14 +57,11 @@ class TemplateServer:
         self.until = spec["serve"]["until"]
         #: Files before whose import it stops; none: before that of any file of the project.
         self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
-        self._preimports = spec["serve"].get("preimport", ())
         #: The launcher, which adopts forks.
         self._parent = os.getppid()
         self._safety = ForkSafety(spec["private"])
         self._random = process_fork.RandomState()
         self._renewals = []
-        self._preimporting = ""
-        self._complaint = ""
         self._guard = self._swap = None
         self._standby = _StandbyFork()
         self._watch = EarlyReadWatch(self._is_changing)
@@ -99,9 +95,6 @@ class TemplateServer:
             self._watch.enter_project()
         if self.until != IMPORTED or not (self._is_gate(places, where) if self._gate else is_projects):
             return False
-        if self._preimporting:
-            self._complaint = "a package of others imports the project: " + self._preimporting
-            raise ImportError("the project is not imported yet")
         self.stop()
         return True
 
@@ -118,8 +111,6 @@ class TemplateServer:
 
     def stop(self):
         """Serve; return in each fork, as the next template if it is to be one."""
-        if not self._gate:
-            self._preimport()
         order = self._serve()
         try:
             self._become(order)
@@ -127,19 +118,9 @@ class TemplateServer:
             self._channel.write("error", where="serving", message=_described(error))
             os._exit(70)
 
-    def _preimport(self):
-        for name in self._preimports:
-            self._preimporting = name
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                with contextlib.suppress(BaseException):  # it fails again at its own import
-                    importlib.import_module(name)
-        self._preimporting = ""
-
     def _unfit(self):
         """Return why no fork can be made here, one clause."""
-        found = self._complaint or self._loaded_early()
-        found = found or self._safety.complaint(self.until, self._watch.finding)
+        found = self._loaded_early() or self._safety.complaint(self.until, self._watch.finding)
         return found or (self._swap.examine() if self._swap is not None else "")
 
     def _loaded_early(self):

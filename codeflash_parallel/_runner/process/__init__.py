@@ -3,5 +3,5 @@ subprocesses.
 
 Offers: process_fork.fork_twice and RandomState, process_watch.listen and SubprocessWatch,
 call_limits.limited.
-Imports: _runner.slot_paths.
+Imports: nothing.
 """

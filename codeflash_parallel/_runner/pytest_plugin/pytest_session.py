@@ -45,7 +45,7 @@ def run(spec, channel, runtestloop=None):
 
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [session_overrides.OutputSuppression()]
-    plugins = [plugin, known, *quiet, *_watches(spec, channel, guard)]
+    plugins = [plugin, known, *quiet, *_watches(spec, channel)]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
     known.tell()
@@ -119,8 +119,8 @@ class TargetRecording:
             self._recorder.finish()
 
 
-def _watches(spec, channel, guard):
-    """Return the plugin that notes processes and modules or looks where time goes, if the spec asks."""
+def _watches(spec, channel):
+    """Return the plugin that notes processes or looks where time goes, if the spec asks."""
     if spec.get("locate"):
         from ..profile import stack_sampler
 
@@ -129,7 +129,7 @@ def _watches(spec, channel, guard):
         return []
     from ..process import process_watch
 
-    return [process_watch.SubprocessWatch(channel, guard.places)]
+    return [process_watch.SubprocessWatch(channel)]
 
 
 def _import_pytest(channel):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from codeflash_parallel.candidates.code_changes import body_change
+from codeflash_parallel.candidates.code_changes import beyond_bodies
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.result.candidate_model import Edit
 
@@ -152,6 +152,6 @@ def _more_than_bodies(edit: Edit, ground: ForkContext) -> str:
     if old is None or new is None:
         return f"the snapshot's {edit.path} is not at hand"
     try:
-        return body_change(old.decode("utf-8"), new.decode("utf-8"), names).why
+        return beyond_bodies(old.decode("utf-8"), new.decode("utf-8"), names)
     except UnicodeDecodeError:
         return f"{edit.path} is not UTF-8"

@@ -202,7 +202,7 @@ def template_spec(
     Args:
         runner: of the run.
         workspace: the slot's; it holds the unchanged snapshot.
-        baseline: what is known; its third-party modules are imported ahead.
+        baseline: what is known.
         mode: ``tests`` or ``replay``.
         until: the point where it is to wait.
         only: the selection that its forks run, as in `SelectedRun`; `None`: the selected tests.
@@ -212,8 +212,7 @@ def template_spec(
     else:
         spec = replay_spec(runner, baseline.inputs, (), ())
     gate = sorted({target.path for target in runner.targets})
-    preimport = list(baseline.third_party)
-    return {**spec, "serve": {"until": until.value, "gate": gate, "preimport": preimport}}
+    return {**spec, "serve": {"until": until.value, "gate": gate}}
 
 
 #: What the runner's own clocks say before its tests run, by step; the first ones are spent first.

@@ -207,7 +207,6 @@ class RunnerReport:
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
         spawned: tests that started processes, in which nobody counts calls.
-        modules: names of the modules that were loaded from outside the repository.
         replaced: what of the test runner is no longer as it was before the project's code came.
         located: where the time goes, if that was asked for.
         served: the fork point it was forked at; empty in a new process.
@@ -239,7 +238,6 @@ class RunnerReport:
     outside: tuple[tuple[str, str], ...] = ()
     timings_ns: Mapping[str, int] = field(default_factory=dict)
     spawned: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
     replaced: frozenset[str] = frozenset()
     located: LocatedFunction = field(default_factory=LocatedFunction)
     served: str = ""
@@ -308,7 +306,6 @@ def _report(records: Iterable[Mapping[str, Any]]) -> RunnerReport:
         outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
         timings_ns={str(r.get("name")): whole_number(r.get("ns", 0)) for r in by_type["timing"]},
         spawned=tuple(dict.fromkeys(str(r.get("id", "")) for r in by_type["spawned"])),
-        modules=_names(_last(by_type["modules"]), "names"),
         replaced=frozenset(name for record in by_type["replaced"] for name in _names(record, "names")),
         located=_located(_last(by_type["located"])),
         served=str(_last(by_type["served"]).get("point", "")),

@@ -218,7 +218,7 @@ def hashed(workspace: Workspace, seed: int) -> Workspace:
 def first_run_spec(runner: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
     """Return the spec of the first baseline run: everything asked for, calls counted and digested.
 
-    It also notes which tests start processes and which modules come from outside the repository.
+    It also notes which tests start processes.
     """
     asked = (*_expressions(runner.request), *runner.request.paths)
     arguments = (*_fallback_configuration(workspace), *asked)

@@ -17,6 +17,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.message_frames import Message
@@ -215,12 +216,13 @@ class SupervisedJob:
 
     # --- the end ---------------------------------------------------------------------------------------
 
-    def _look(self) -> list[ProcessEntry]:
-        return self._membership.fresh(self)
+    # In an empty family no process is overlooked: one that keeps forking and exiting may never be seen alive
+    # in the table, which we do not read at one instant; but each one that ended leaves a zombie until we reap
+    # it, and we do not while we look.
 
     def _check_survivors(self, now: float) -> None:
-        family = self._look()
-        if _is_over(family):
+        family = self._membership.fresh(self)
+        if not family:
             self.phase = JobPhase.DONE
         elif now >= self._phase_ends:
             left = living(family) or family
@@ -232,8 +234,8 @@ class SupervisedJob:
             self.next_look_s = min(now + _WAIT_S, self._phase_ends)
 
     def _check_killed(self, now: float) -> None:
-        family = strike(self._look, self._membership.foreign(self))
-        if _is_over(family) and self._main is not None:
+        family = strike(partial(self._membership.fresh, self), self._membership.foreign(self))
+        if not family and self._main is not None:
             self.phase = JobPhase.DONE
         elif now >= self._phase_ends:
             # Who is on his way out has been killed; a world takes its time where the machine is busy.
@@ -241,15 +243,6 @@ class SupervisedJob:
             self.phase = JobPhase.DONE
         else:
             self.next_look_s = now + _WAIT_S
-
-
-def _is_over(family: list[ProcessEntry]) -> bool:
-    """Tell whether nobody is left, and nobody can have been overlooked.
-
-    A process that keeps forking and exiting may never be seen alive in the table, which we do not read at
-    one instant; but each one that ended leaves a zombie until we reap it, and we do not while we look.
-    """
-    return not family
 
 
 def _names(procs: list[ProcessEntry]) -> tuple[str, ...]:

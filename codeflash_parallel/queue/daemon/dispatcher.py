@@ -19,7 +19,7 @@ from codeflash_parallel.queue.daemon.job_supervisor import AbortReason, JobSuper
 from codeflash_parallel.queue.daemon.worker_pool import WorkerPool
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.queue.job_builder import remove_unneeded
-from codeflash_parallel.queue.jobs import FINAL, Job, JobId, JobKind, JobState, Overflow, outcome_of
+from codeflash_parallel.queue.jobs import FINAL, Job, JobId, JobState, Overflow, outcome_of
 from codeflash_parallel.queue.queue_errors import LeaseLost, QueueDamaged
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.result.errors import EnvironmentFault
@@ -174,9 +174,7 @@ class Dispatcher:
 
     async def _claim(self) -> Job | None:
         worker, ending = f"daemon {os.getpid()}", len(self._running)
-        return await self._store.do(
-            lambda store, now: store.claim(worker, now, kinds=frozenset(JobKind), ending=ending)
-        )
+        return await self._store.do(lambda store, now: store.claim(worker, now, ending=ending))
 
     def _has_room(self) -> bool:
         """Return whether one more job may start; beside a suspect none may, even while that one ends."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.process.files import wait_for_lock
+from codeflash_parallel.process.machine import text_of
 from codeflash_parallel.queue.jobs import Instant
 from codeflash_parallel.queue.queue_errors import (
     NetworkFileSystem,
@@ -373,10 +374,7 @@ def file_system_of(folder: Path) -> str:
     """Return the kernel's name of the file system of a folder; empty where the kernel does not tell."""
     device = os.stat(folder).st_dev  # noqa: PTH116 - the same call for what is found in the table
     wanted = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        table = _MOUNTS.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    table = text_of(_MOUNTS)
     return next((name for where, name in map(_mount, table.splitlines()) if where == wanted), "")
 
 

@@ -117,8 +117,8 @@ class Store:
             place = self._accounts.place(row, now_ms)
             return Receipt(job=_job_of(row), place=place, is_new=known is None)
 
-    def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind], ending: int = 0) -> Job | None:
-        """Give a worker the next job of some kinds; `None` if none may start.
+    def claim(self, worker: str, now: Instant, *, ending: int = 0) -> Job | None:
+        """Give a worker the next job; `None` if none may start.
 
         Args:
             ending: number of its jobs that have ended for the queue, but whose processes may still exist.
@@ -126,7 +126,7 @@ class Store:
         with self._database.changing(now) as now_ms:
             self._lifecycle.sweep(now_ms)
             inputs = self._accounts.read(now_ms)
-            picked = pick(inputs, kinds, ending)
+            picked = pick(inputs, ending)
             if picked is None:
                 return None
             chosen = (picked.lane.share, picked.lane.submitter)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import stat
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -36,7 +35,7 @@ from codeflash_parallel.workspace.snapshot.snapshot import (
     SnapshotBuilder,
     SnapshotRequest,
 )
-from codeflash_parallel.workspace.tree_guard import names_in
+from codeflash_parallel.workspace.tree_guard import holds, names_in
 
 __all__ = ["Mirror", "Snapshot", "open_mirror"]
 
@@ -311,7 +310,7 @@ def _look_through_after_reboot(mirror: Mirror) -> None:
 def mend(git_dir: Path) -> tuple[str, ...]:
     """Make the mirror's own files what they must be, and name those that were not."""
     root = os.fspath(git_dir)
-    wrong = [name for name, data in _SEAL.items() if not _holds(f"{root}/{name}", data)]
+    wrong = [name for name, data in _SEAL.items() if not holds(git_dir / name, data)]
     foreign = [name for name in _FOREIGN if os.path.lexists(f"{root}/{name}")]
     kinds = names_in(git_dir / "refs")
     foreign += [f"refs/{kind}" for kind in kinds if kind not in {"heads", "tags"}]
@@ -324,16 +323,6 @@ def mend(git_dir: Path) -> tuple[str, ...]:
     for name in wrong:
         (git_dir / name).write_bytes(_SEAL[name])
     return tuple(wrong + foreign)
-
-
-def _holds(path: str, data: bytes) -> bool:
-    """Tell whether a path is a regular file, no link to one, with this content."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    with os.fdopen(handle, "rb") as file:
-        return stat.S_ISREG(os.fstat(handle).st_mode) and file.read() == data
 
 
 def _is_sound(path: Path) -> bool:

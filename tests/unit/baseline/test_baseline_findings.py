@@ -43,7 +43,6 @@ def report(outcomes: dict[str, tuple[str, int]] = TESTS, **changed: str) -> Runn
         tests=tests,
         executed=executed,
         spawned=("other.py::spawns",),
-        modules=("numpy",),
     )
 
 
@@ -60,7 +59,6 @@ def test_tests_that_can_notice_are_chosen() -> None:
     draft = findings()
     assert draft.selected == NOTICING
     assert draft.executing == ("slow.py::a", "slow.py::b", "quick.py::a")
-    assert draft.third_party == ("numpy",)
 
 
 def test_what_the_baseline_fails_is_asked_of_nobody_and_said() -> None:

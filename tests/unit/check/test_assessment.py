@@ -50,7 +50,6 @@ BASELINE = Baseline(
     executing=("a",),
     asked=("a", "b", "c"),
     asked_expected={"a": "passed", "b": "passed", "c": "skipped"},
-    third_party=("numpy",),
     durations_ns={"a": 2_000_000_000, "b": 500_000_000},
     calls={0: CALL},
     costs_ns={0: 5},

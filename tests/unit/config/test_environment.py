@@ -107,8 +107,8 @@ PRIVATE = Path("/cache/slot-3/private")
 USER = {"HOME": "/home/user", "PATH": "/bin", "LANG": "C.UTF-8"}
 
 
-def build(base=USER, pass_env=(), **extra):
-    return project_environment(base, private=PRIVATE, number=3, pass_env=pass_env, extra=extra)
+def build(base=USER, pass_env=()):
+    return project_environment(base, private=PRIVATE, number=3, pass_env=pass_env)
 
 
 def test_a_slot_has_folders_of_its_own():
@@ -212,12 +212,6 @@ def test_numeric_libraries_use_one_thread_unless_told():
     assert build()["OMP_NUM_THREADS"] == "1"
     told = build({**USER, "OMP_NUM_THREADS": "4"})
     assert (told["OMP_NUM_THREADS"], told["MKL_NUM_THREADS"]) == ("4", "1")
-
-
-def test_extra_has_the_last_word():
-    environment = build(HOME="/elsewhere", PYTHONHASHSEED="7")
-    assert environment["HOME"] == "/elsewhere"
-    assert environment["PYTHONHASHSEED"] == "7"
 
 
 @given(st.dictionaries(st.text(), st.text()))

@@ -25,10 +25,9 @@ def test_a_lock_is_free_again_when_its_block_ends(tmp_path: Path) -> None:
 
 def test_shared_locks_are_held_together(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    first = wait_for_lock(path, 0.0)
+    first = wait_for_lock(path, 0.0, fcntl.LOCK_SH)
     assert first is not None
     with first:
-        first.share()
         second = try_lock(path, fcntl.LOCK_SH)
         assert second is not None
         with second:

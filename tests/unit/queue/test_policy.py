@@ -323,7 +323,7 @@ def test_what_keeps_a_job_from_starting_is_what_its_submitter_is_told(
 ):
     seen = picture(**changes)
     assert reason_of(seen, 1) is why
-    assert (pick(seen, JobKind) is not None) is (why is WaitReason.NEXT)
+    assert (pick(seen) is not None) is (why is WaitReason.NEXT)
     assert (closed(seen) or held_back("a", "check", seen) or WaitReason.NEXT) is why
 
 
@@ -331,11 +331,6 @@ def test_a_job_that_times_is_told_that_the_token_is_taken():
     assert reason_of(picture(), 1, JobKind.RACE, busy=True) is WaitReason.TOKEN
     assert reason_of(picture(), 2, JobKind.RACE, busy=True) is WaitReason.TURN
     assert reason_of(picture(), 1, busy=True) is WaitReason.NEXT
-
-
-def test_a_worker_gets_the_kinds_only_that_it_takes():
-    assert pick(picture(), {JobKind.RACE}) is None
-    assert pick(picture(), {JobKind.RACE, JobKind.CHECK}) is not None
 
 
 def test_what_an_attempt_costs_is_its_cpu_time_and_a_little_for_an_idle_slot():

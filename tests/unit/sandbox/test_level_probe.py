@@ -65,7 +65,8 @@ def test_a_level_is_tried_by_a_script_that_is_there(tmp_path: Path, level: Isola
 
 def test_a_refused_sandbox_names_the_kernel_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = "kernel.unprivileged_userns_clone"
-    monkeypatch.setattr(level_probe, "_kernel_setting", lambda asked: "0" if asked == name else "")
+    file = Path("/proc/sys", *name.split("."))
+    monkeypatch.setattr(level_probe, "text_of", lambda path: "0\n" if path == file else "")
     prober = LevelProber(interpreter=tmp_path / "python", runner_dir=tmp_path, cache=tmp_path)
     assert prober.probe(SANDBOX).why_not.endswith(f"; {name} = 0")
     assert name not in prober.probe(LANDLOCK).why_not

@@ -61,8 +61,7 @@ class Claims:
         self.sweeps += 1
         return 0
 
-    def claim(self, _worker: str, _now: Any, *, kinds: Any, ending: int) -> None:
-        assert kinds
+    def claim(self, _worker: str, _now: Any, *, ending: int) -> None:
         self.ending.append(ending)
 
     def next_change(self, _now: Any) -> None:

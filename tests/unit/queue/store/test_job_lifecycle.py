@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from queue_lab import ALL, SetClock, open_lab, request
+from queue_lab import SetClock, open_lab, request
 
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobState, Overflow, WaitReason
 from codeflash_parallel.queue.queue_errors import (
@@ -126,13 +126,6 @@ def test_a_paused_queue_takes_jobs_and_starts_none(tmp_path: Path):
         assert lab.claim() is None
         lab.store.unpause(now())
         assert lab.claimed().job_id == job.job_id
-
-
-def test_a_worker_takes_the_kinds_that_it_names(tmp_path: Path):
-    with open_lab(tmp_path) as lab:
-        lab.submit(kind=JobKind.COMMAND)
-        assert lab.claim(kinds=ALL - {JobKind.COMMAND}) is None
-        assert lab.claim(kinds={JobKind.COMMAND}) is not None
 
 
 # Refusals
