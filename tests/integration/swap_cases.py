@@ -57,7 +57,7 @@ BODIES = (
     "return -0.0 if x else {k}",
     "return CONSTANT + {k}",
     "import math\nreturn math.sqrt({k})",
-    "import sys\nreturn sys._getframe().f_lineno",
+    "import sys\nreturn sys._getframe().f_code.co_name",
     "return lambda: x + {k}",
     "return first(x - 1) + {k} if x > 0 else helper({k})",
     "return {{'a', 'b', {k}}} & {{{k}}}",
