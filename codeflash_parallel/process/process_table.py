@@ -69,10 +69,10 @@ def read(path: str, size: int = 65536) -> bytes:
         os.close(descriptor)
 
 
-def process(pid: int, head: int = 0) -> ProcessEntry | None:
+def process(pid: int) -> ProcessEntry | None:
     """Return one process, `None` if there is none of that number."""
     stat = read(f"/proc/{pid}/stat", _STAT_BYTES)
-    return _parse(pid, head, stat) if stat else None
+    return _parse(pid, pid, stat) if stat else None
 
 
 def _parse(pid: int, head: int, stat: bytes) -> ProcessEntry:
@@ -81,7 +81,7 @@ def _parse(pid: int, head: int, stat: bytes) -> ProcessEntry:
     fields = rest.split()
     return ProcessEntry(
         pid=pid,
-        head=head or pid,
+        head=head,
         group=int(fields[2]),
         session=int(fields[3]),
         start=int(fields[19]),

@@ -58,6 +58,9 @@ class EvalQueueClient:
         EnvironmentFault: from every call: `DAEMON_STALLED` after 3.5 s of silence, or the files are unfit.
         NoQueue: from every call but `submit` and `pause`, which create a queue if there is none.
 
+    Attributes:
+        is_served: a daemon answered the last call that told it something.
+
     .. versionadded:: 0.1.0
     """
 
@@ -69,7 +72,7 @@ class EvalQueueClient:
         self._store: Store | None = None
         self._rules = ""
         self._lock = threading.Lock()
-        self._served = False
+        self.is_served = False
 
     def __enter__(self) -> Self:
         return self
@@ -84,11 +87,6 @@ class EvalQueueClient:
         with self._lock:
             self._database = self._store = None
             self._stack.close()
-
-    @property
-    def is_served(self) -> bool:
-        """Whether a daemon answered the last call that told it something."""
-        return self._served
 
     # --- submitting ------------------------------------------------------------------------------------
 
@@ -200,7 +198,7 @@ class EvalQueueClient:
                 raise TimeoutError("the job is not final yet")
             max_s = min(left_s, longest_s)
             self._ask("wait", job_id=job_id, max_s=max_s if max_s < float("inf") else -1.0)
-            if self._served:
+            if self.is_served:
                 seen_s = time.monotonic()
             elif timeout_s is None and time.monotonic() - seen_s > PATIENCE_S:
                 raise EnvironmentFault(
@@ -279,7 +277,7 @@ class EvalQueueClient:
 
     def _ask(self, call: str, **arguments: Any) -> Any:
         """Return the daemon's answer, `None` if there is no daemon."""
-        self._served = False
+        self.is_served = False
         if not self._has_socket:
             return None
         from codeflash_parallel.queue.daemon_protocol import ask_daemon  # `queue submit` answers at once
@@ -288,12 +286,12 @@ class EvalQueueClient:
             answer = ask_daemon(self.folder, call, **arguments)
         except ConnectionError:  # it was killed, or is gone: every call may be made again
             return None
-        self._served = True
+        self.is_served = True
         return answer
 
     def _with_daemon(self, place: QueuePlace) -> QueuePlace:
         """Return the place of a job with the reason that no daemon runs, where that is so."""
-        return place._replace(reason=WaitReason.NO_DAEMON) if place.position and not self._served else place
+        return place._replace(reason=WaitReason.NO_DAEMON) if place.position and not self.is_served else place
 
 
 class JobFuture:

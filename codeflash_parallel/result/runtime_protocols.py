@@ -1,4 +1,4 @@
-"""What rooms tell each other of places, processes and their ends; the protocol of a warm process."""
+"""Workspaces, commands, limits and ends of processes, and the protocol of a warm process."""
 
 from __future__ import annotations
 

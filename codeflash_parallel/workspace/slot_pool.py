@@ -66,7 +66,7 @@ class SlotQueue(Generic[_T]):
         """Slots that were handed out and have not come back."""
         return frozenset(self._taken)
 
-    async def wait(self, *, every: bool = False) -> list[_T]:
+    async def wait(self, *, every: bool) -> list[_T]:
         """Wait for one slot, or for all, and return them; an empty list: there are none any more."""
         waiter = _Waiter[_T](every=every)
         self._waiting.append(waiter)
@@ -160,7 +160,7 @@ class SlotPool:
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken.
         """
-        slots = self._granted(await self._line.wait())
+        slots = await self._wait(every=False)
         try:
             yield slots[0]
         finally:
@@ -176,7 +176,7 @@ class SlotPool:
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken; or one more could not be made.
         """
-        slots = self._granted(await self._line.wait(every=True))
+        slots = await self._wait(every=True)
         try:
             slots += await self._more(at_least - len(slots))
             yield tuple(sorted(slots, key=lambda slot: slot.number))
@@ -195,10 +195,11 @@ class SlotPool:
             self._line.add_taken(slot)
         return slots
 
-    def _granted(self, slots: list[Slot]) -> list[Slot]:
-        if not slots:
-            raise _all_lost(self._quarantined)
-        return slots
+    async def _wait(self, *, every: bool) -> list[Slot]:
+        if slots := await self._line.wait(every=every):
+            return slots
+        last = self._quarantined[-1] if self._quarantined else "none could be restored"
+        raise EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
 
     async def share_bytecode(self) -> None:
         """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
@@ -358,19 +359,11 @@ async def _make_others(maker: SlotFactory, size: int, pristine: Slot | None) -> 
 
     made, faults = await _make_each(range(1, size + 1), make)
     if not made:
-        raise _none_made(faults[min(faults)])
+        fault = faults[min(faults)]
+        code = "NO_SLOT" if fault.code == "GIT_FAILED" else fault.code
+        raise EnvironmentFault(code, f"No slot could be made. {fault.message}", fault.hint)
     warnings = [f"Slot {number} could not be made. {fault}" for number, fault in sorted(faults.items())]
     return [made[number] for number in sorted(made)], warnings
-
-
-def _none_made(fault: EnvironmentFault) -> EnvironmentFault:
-    code = "NO_SLOT" if fault.code == "GIT_FAILED" else fault.code
-    return EnvironmentFault(code, f"No slot could be made. {fault.message}", fault.hint)
-
-
-def _all_lost(reasons: Sequence[str]) -> EnvironmentFault:
-    last = reasons[-1] if reasons else "none could be restored"
-    return EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
 
 
 async def _close(maker: SlotFactory, owner: SlotOwner) -> None:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import anyio
 
@@ -52,14 +51,6 @@ _WORDS = 500
 RECORD_FLOOD = "record flood"
 #: What a pipe of a child that runs to its end should hold.
 _ROOM_BYTES = {"stdout": CHUNK_BYTES, "stderr": CHUNK_BYTES, "records": RECORDS_BYTES}
-
-
-class Sink(Protocol):
-    """Keeps what was read."""
-
-    def write(self, data: memoryview, /) -> None:
-        """Take some bytes; the view is only valid during the call."""
-        ...
 
 
 class ClippedOutput:
@@ -118,6 +109,10 @@ class BoundedOutput:
     def content(self) -> bytes:
         """Return what was kept."""
         return bytes(self._data)
+
+
+#: Keeps what was read.
+Sink = ClippedOutput | BoundedOutput
 
 
 class PipeMemory:
