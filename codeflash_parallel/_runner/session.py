@@ -21,7 +21,7 @@ _MODES = {
     "profile": ".profile.line_profile",
     "derive": ".inputs.derived_inputs",
     "twins": ".inputs.twin_inputs",
-    "accept": ".user_judge",
+    "accept": ".user_code",
 }
 
 #: Tells spawned children and xdist workers where the spec lies.
@@ -87,20 +87,25 @@ def run(spec, channel, control):
 
 def _run_command(spec, channel):
     """Run the user's command in the project's folder; its output is the runner's own."""
-    import shutil
     import subprocess
 
-    # "python" is the project's interpreter, as it is for the tests.
-    folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
-    environment = dict(os.environ, PATH=os.pathsep.join(folders))
-    first, *others = spec["command"]
-    program = shutil.which(first, path=environment["PATH"])
+    program, environment = located(spec["command"][0])
     if program is None:
         channel.write("command", status=None)
         return 127
-    done = subprocess.run([program, *others], env=environment, stdin=subprocess.DEVNULL, check=False)
+    argv = [program, *spec["command"][1:]]
+    done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, check=False)
     channel.write("command", status=done.returncode)
     return 0
+
+
+def located(program):
+    """Return a program's path, or None, and the environment of it: "python" is the project's interpreter."""
+    import shutil
+
+    folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+    path = os.pathsep.join(folders)
+    return shutil.which(program, path=path), dict(os.environ, PATH=path)
 
 
 def enter(spec):

@@ -20,8 +20,9 @@ sys.dont_write_bytecode = True
 runner = importlib.import_module(Path(RUNNER).name)
 sys.modules["_codeflash_runner"] = runner
 from _codeflash_runner import channels  # noqa: E402
-from _codeflash_runner.forkserver import code_swap, fork_safety  # noqa: E402
+from _codeflash_runner.forkserver import code_swap  # noqa: E402
 from _codeflash_runner.imports import import_guard  # noqa: E402
+from _codeflash_runner.process import process_watch  # noqa: E402
 
 
 def spec_of(case):
@@ -53,7 +54,7 @@ def swapped(case):
     spec = spec_of(case)
     guard = guarded(spec)
     channel = guard.proof._channel
-    watch = fork_safety.EarlyReadWatch(lambda path: guard.places.relative(path) == "m.py")
+    watch = process_watch.EarlyReadWatch(lambda path: guard.places.relative(path) == "m.py")
     watch.enter_project()
     watch.is_on = True
     swap = code_swap.CodeSwap(spec, guard.proof, watch)

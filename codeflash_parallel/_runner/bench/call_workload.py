@@ -10,7 +10,7 @@ from json import dumps
 from types import CoroutineType
 
 from .. import slot_paths
-from ..imports import instrumentation
+from ..imports import source_loader
 from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read, laziness
 from ..values import call_files
@@ -62,7 +62,7 @@ class CallWork:
         self._seed = spec.get("seed", 0)
         self._compare = spec.get("compare", VALUES)
         self._settler = LazyResolver()
-        targets = Targets(spec, instrumentation.REGISTRY)
+        targets = Targets(spec, source_loader.REGISTRY)
         self.skipped = {}
         targets.resolve(captured)
         twins = call_files.read_calls(spec["twins"]) if spec.get("twins") else []

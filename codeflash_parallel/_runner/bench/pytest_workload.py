@@ -24,13 +24,9 @@ class PytestWork:
     __test__ = False
 
     def __init__(self, spec, session, control):
-        items = {item.nodeid: item for item in session.items}
-        wanted = [group["tests"] for group in spec["groups"]]
         names = [group["name"] for group in spec["groups"]]
         self._unsteady = [place for place, name in enumerate(names) if name in spec.get("unsteady", ())]
-        lost = [name for names in wanted for name in names if name not in items]
-        self.skipped = dict.fromkeys(lost, "the test is not collected")
-        self._groups = [[items[name] for name in names if name in items] for names in wanted]
+        self._groups, self.skipped = _grouped(spec, session)
         self.sizes = [len(group) for group in self._groups]
         self._session = session
         self._reports, self._announcer = [], None
@@ -54,6 +50,15 @@ class PytestWork:
     def close(self):
         """Tear down the fixtures that outlived the last block."""
         self._session._setupstate.teardown_exact(None)
+
+
+def _grouped(spec, session):
+    """Return the collected items of each group, and why the others are skipped, by their ids."""
+    items = {item.nodeid: item for item in session.items}
+    wanted = [group["tests"] for group in spec["groups"]]
+    lost = [name for names in wanted for name in names if name not in items]
+    groups = [[items[name] for name in names if name in items] for names in wanted]
+    return groups, dict.fromkeys(lost, "the test is not collected")
 
 
 class _Ear:
@@ -124,18 +129,14 @@ class FixtureWork:
     """Groups of collected items that use the fixture."""
 
     def __init__(self, spec, session):
-        items = {item.nodeid: item for item in session.items}
-        wanted = [group["tests"] for group in spec["groups"]]
-        lost = [name for names in wanted for name in names if name not in items]
-        self.skipped = dict.fromkeys(lost, "the test is not collected")
-        compare = dict.fromkeys(items, spec.get("compare", VALUES))
-        compare.update(dict.fromkeys(spec.get("unsteady", ()), RETURNS))
+        groups, self.skipped = _grouped(spec, session)
+        usual, unsteady = spec.get("compare", VALUES), dict.fromkeys(spec.get("unsteady", ()), RETURNS)
         self._groups = [
-            [FixtureThread(items[name], compare[name]) for name in names if name in items] for names in wanted
+            [FixtureThread(item, unsteady.get(item.nodeid, usual)) for item in items] for items in groups
         ]
         self.sizes = [len(group) for group in self._groups]
         self._seed = spec.get("seed", 0)
-        if items:
+        if session.items:
             _take_over()
 
     def prepare(self, group, calls, start):  # noqa: ARG002 - every pass makes each item's call

@@ -69,20 +69,20 @@ def _session_work(spec, session, control):
 
 
 def _call_work(spec, guard):
-    from ..imports import instrumentation
+    from ..imports import source_loader
     from ..values import call_files
     from . import call_workload
 
     wanted = [index for group in spec["groups"] for index in group["calls"]]
     calls = call_files.read_calls(spec["inputs"], wanted)
-    guard.proof.instrument = instrumentation.registering(spec, calls)
+    guard.proof.instrument = source_loader.registering(spec, calls)
     return call_workload.CallWork(spec, calls)
 
 
 def _user_work(spec):
-    from . import user_workload
+    from .. import user_code
 
-    return user_workload.CallableWork(spec) if spec["work"] == "callable" else user_workload.CommandWork(spec)
+    return user_code.CallableWork(spec) if spec["work"] == "callable" else user_code.CommandWork(spec)
 
 
 def serve(control, work):
@@ -199,9 +199,8 @@ _MODULES = {
         "bench.call_workload",
         "imports.import_guard",
         "values.call_files",
-        "imports.instrumentation",
     ),
-    "callable": ("imports.import_guard", "bench.user_workload"),
+    "callable": ("imports.import_guard", "user_code"),
 }
 
 #: What comes with an order: stdout, stderr, records, the pipe to wait at, control.

@@ -12,7 +12,7 @@ from _thread import get_ident
 from time import thread_time_ns
 
 from .. import slot_paths
-from ..imports import instrumentation
+from ..imports import source_loader
 from .call_recorder import SILENT, ActiveCallMark, CallOrigin, CallRecorder
 
 #: Flags of code objects; `inspect` knows them, too, but takes long to import.
@@ -27,7 +27,7 @@ def install(spec, channel, guard, kind=None):
     def hook(via):
         return lambda target, module: decorator(recorder, CallOrigin(recorder, target, module, via))
 
-    guard.proof.instrument = instrumentation.wrapping(spec, hook("outer"), hook("inner"))
+    guard.proof.instrument = source_loader.wrapping(spec, hook("outer"), hook("inner"))
     # A wrapper adds a frame to each call of a recursive target.
     sys.setrecursionlimit(2 * sys.getrecursionlimit())
     return recorder

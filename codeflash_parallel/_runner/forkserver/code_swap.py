@@ -18,7 +18,7 @@ import types
 import warnings
 import weakref
 
-from ..imports import instrumentation
+from ..imports import source_loader
 
 #: Exit status of a fork that cannot swap (EX_TEMPFAIL of sysexits.h).
 UNSWAPPABLE_STATUS = 75
@@ -65,7 +65,7 @@ class CodeSwap:
         instrument = self._proof.instrument
         tree = (instrument and instrument(relative, data, path)) or ast.parse(data, path)
         for qualname in self._targets[relative]:
-            for node in instrumentation.definitions(tree, qualname.split(".")):
+            for node in source_loader.definitions(tree, qualname.split(".")):
                 _insert_call(node, qualname)
         return tree
 

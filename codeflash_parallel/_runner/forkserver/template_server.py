@@ -23,9 +23,9 @@ import time
 from .. import channels, session
 from ..channels import OrderSocket
 from ..process import process_fork
+from ..process.process_watch import COLLECTED, IMPORTED, EarlyReadWatch, ForkSafety
 from ..sandbox import confinement
 from . import code_swap
-from .fork_safety import COLLECTED, IMPORTED, EarlyReadWatch, ForkSafety
 
 #: How many forks get an order before it is given up: a waiting one may have been killed.
 _TRIES = 3

@@ -13,6 +13,7 @@ import os
 import pickle
 import random
 import time
+from collections import namedtuple
 from functools import partial
 
 from .. import slot_paths
@@ -71,6 +72,10 @@ _UNMADE = "an object as its class makes it"
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 #: Longest pickle of one input, and of all.
 _INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
+
+
+#: An input that is kept: the CPU time of its call, and its pickle.
+_KeptInput = namedtuple("_KeptInput", "cost_ns meta blob")  # noqa: PYI024 - typing is slow to import
 
 
 def run(spec, channel):
@@ -172,7 +177,7 @@ class _Trial:
             self.told = one
             return True
         self._kept[outside].append(one)
-        self._seen.add(one[-1])
+        self._seen.add(one.blob)
         return False
 
     def died(self, spent_ns):
@@ -270,7 +275,7 @@ class _Trial:
         cost_ns = self._cost_ns(call_files.Call(meta, blob))
         # Of wrong types it is of interest what is raised; what comes of duck typing is not.
         if cost_ns is not None and (breaks != "type" or meta["raises"]):
-            sent = bool(meta["breaks"]), (cost_ns, len(blob), meta, blob)
+            sent = bool(meta["breaks"]), _KeptInput(cost_ns, meta, blob)
             self.take(sent)
             self._send(sent)
 
@@ -333,22 +338,22 @@ class _Trial:
         chosen = []
         for outside in (False, True):
             kept, left_ns = self._kept[outside], self._check_ns / (4 if outside else 1)
-            is_long = [meta["size"] > self.told["seen"] for _, _, meta, _ in kept]
+            is_long = [one.meta["size"] > self.told["seen"] for one in kept]
             long, others = ([at for at, one in enumerate(is_long) if one is kind] for kind in (True, False))
             within, spent_ns = _in_turns(kept, long, left_ns * _LONG)
             within += _in_turns(kept, others, left_ns - spent_ns)[0]
-            chosen += [(meta, blob) for _, meta, blob in sorted(within, key=lambda one: one[0])]
+            chosen += [(one.meta, one.blob) for one in sorted(within, key=lambda one: len(one.blob))]
         return chosen
 
 
 def _in_turns(kept, places, room_ns):
-    """Return as many (length, meta, blob) as may be made in so many nanoseconds, and what they take."""
-    quickest, left_ns, found = sorted(places, key=lambda at: kept[at][0]), room_ns, []
+    """Return as many inputs as may be made in so many nanoseconds, and what they take."""
+    quickest, left_ns, found = sorted(places, key=lambda at: kept[at].cost_ns), room_ns, []
     for at in dict.fromkeys(itertools.chain.from_iterable(zip(quickest, places))):
-        cost_ns, *one = kept[at]
-        if cost_ns + _LOOK_NS <= left_ns:
-            left_ns -= cost_ns + _LOOK_NS
-            found.append(one)
+        cost_ns = kept[at].cost_ns + _LOOK_NS
+        if cost_ns <= left_ns:
+            left_ns -= cost_ns
+            found.append(kept[at])
     return found, room_ns - left_ns
 
 

@@ -13,6 +13,7 @@ import inspect
 import sys
 import textwrap
 import types
+from collections import namedtuple
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
@@ -241,6 +242,10 @@ _USUAL = ("abc", "collections", "datetime", "enum", "pathlib", "re", "typing")
 _STANDARD = getattr(sys, "stdlib_module_names", _USUAL)
 
 
+#: An object inside arguments, what holds it, and the class and attribute of that.
+_Part = namedtuple("_Part", "place holder value")  # noqa: PYI024 - typing is slow to import
+
+
 class Crossover:
     """Knows the objects inside observed calls.
 
@@ -251,9 +256,9 @@ class Crossover:
     def __init__(self, observed):
         self._kinds, self._parts = {}, []
         for call in observed:
-            for place, holder, part in _parts(call):
-                self._kinds.setdefault(place, set()).add(type(part))
-                self._parts.append((holder, part))
+            for part in _parts(call):
+                self._kinds.setdefault(part.place, set()).add(type(part.value))
+                self._parts.append(part)
             if len(self._parts) > _MOST_IN_ALL:
                 break
 
@@ -267,16 +272,16 @@ class Crossover:
         parts = _parts(call)
         if not parts:
             return None
-        place, holder, part = _drawn(parts, _place_of, chance)
-        fits = _fits(self._kinds.get(place, {type(part)}))
-        others = [one for one in self._parts if issubclass(type(one[1]), fits)]
+        part = _drawn(parts, lambda one: (*_name_of(one.place[0]), one.place[1]), chance)
+        fits = _fits(self._kinds.get(part.place, {type(part.value)}))
+        others = [one for one in self._parts if issubclass(type(one.value), fits)]
         if not others:
             return None
-        whole, other = _drawn(others, _class_of, chance)
+        other = _drawn(others, lambda one: _name_of(type(one.value)), chance)
         # What knows its holder would stand in one that it does not know.
-        if _is_within(holder, part) or _is_within(whole, other):
+        if any(_is_within(one.holder, one.value) for one in (part, other)):
             return None
-        return copy.deepcopy(call, {id(part): copy.deepcopy(other)})
+        return copy.deepcopy(call, {id(part.value): copy.deepcopy(other.value)})
 
 
 def _drawn(parts, key, chance):
@@ -285,14 +290,8 @@ def _drawn(parts, key, chance):
     return chance.choice([part for part in parts if key(part) == wanted])
 
 
-def _place_of(part):
-    (kind, name), _, _ = part
-    return (kind.__module__, kind.__qualname__, name)
-
-
-def _class_of(part):
-    kind = type(part[1])
-    return (kind.__module__, kind.__qualname__)
+def _name_of(kind):
+    return kind.__module__, kind.__qualname__
 
 
 def _fits(kinds):
@@ -323,7 +322,7 @@ def _parts(call):
             left += [(place, holder, item) for item in (value.values() if type(value) is dict else value)]
         elif _is_object(value):
             if place is not None:
-                found.append((place, holder, value))
+                found.append(_Part(place, holder, value))
             left += [((type(value), name), value, part) for name, part in _open(value)]
         else:
             continue

@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 
 from ..bench.call_workload import RaisedException, batch_of
-from ..imports import import_guard, instrumentation
+from ..imports import import_guard, source_loader
 from ..process.call_limits import CallTimeout, awaited, limit_memory, limited
 from ..replay.replay_session import seed_everything
 from ..replay.target_functions import LazyResolver, Targets, items_read
@@ -63,7 +63,7 @@ def run(spec, channel):
     guard = import_guard.install(spec, channel)
     call_files.install_places(spec)
     calls = call_files.read_calls(spec["inputs"])
-    guard.proof.instrument = instrumentation.registering(spec, calls)
+    guard.proof.instrument = source_loader.registering(spec, calls)
     limit_memory(_MEMORY_BYTES)
     maker = _Maker(spec, {call.meta["i"]: call for call in calls})
     with open(spec["twins"], "wb") as file:
@@ -79,7 +79,7 @@ class _Maker:
 
     def __init__(self, spec, calls):
         self._calls, self._seed = calls, spec["seed"]
-        self._targets, self._settler = Targets(spec, instrumentation.REGISTRY), LazyResolver()
+        self._targets, self._settler = Targets(spec, source_loader.REGISTRY), LazyResolver()
         self._random = random.Random(spec["seed"])
         self._seen = {call.blob for call in calls.values()}
         self._left_ns, self._room, self._next = None, _ALL_BYTES, 0

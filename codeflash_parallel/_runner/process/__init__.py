@@ -1,7 +1,7 @@
 """State and limits of this process: forks, audit events, limits of one call, random state, started
 subprocesses.
 
-Offers: process_fork.fork_twice and RandomState, process_watch.listen and SubprocessWatch,
+Offers: process_fork.fork_twice and RandomState, process_watch.listen, SubprocessWatch and ForkSafety,
 call_limits.limited.
-Imports: nothing.
+Imports: _runner.sandbox (syscalls).
 """

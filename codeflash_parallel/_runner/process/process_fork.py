@@ -14,7 +14,8 @@ import signal
 import stat
 import sys
 
-_PR_SET_PDEATHSIG = 1
+from ..sandbox import syscalls
+
 #: The name of a job's marker in the environment.
 MARKER = "CODEFLASH_PARALLEL_JOB"
 #: What F_GETFL says of an open file that can be given to open() again.
@@ -24,7 +25,6 @@ _COPIED_AT_ONCE = 1 << 20
 
 #: Kept from the start: a project may replace them (gevent does).
 fork, _waitpid = os.fork, os.waitpid
-_libc = ctypes.CDLL(None)
 
 
 def fork_twice():
@@ -98,7 +98,7 @@ def _environment_start():
 
 def die_with_parent(parent):
     """Let the kernel kill us when our parent (the launcher, which has adopted us) ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    syscalls.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
 

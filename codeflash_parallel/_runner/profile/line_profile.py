@@ -1,7 +1,5 @@
 """Time the lines of the targets while captured calls are made again.
 
-Three ways to count and time lines; all count the same hits.
-
 Nested code (comprehensions, inner functions, generator expressions) counts as part of the function around it.
 A line's time includes what it calls, and ends where its frame is left: at a return, a yield or an exception.
 """
@@ -16,11 +14,9 @@ import threading
 import time
 import types
 
-from ..imports import import_guard, instrumentation
-from ..imports.instrumentation import definitions
-from ..replay.replay_session import ReplaySession
+from ..imports.source_loader import definitions
+from ..replay.replay_session import open_session
 from ..replay.target_functions import TargetNotFound
-from ..values import call_files
 
 #: How many calls are profiled unless the spec says otherwise.
 _MAX_CALLS = 500
@@ -31,12 +27,8 @@ _SECONDS = 20.0
 
 def run(spec, channel):
     """Profile evenly spread calls and write one "profile" record."""
-    guard = import_guard.install(spec, channel)
-    call_files.install_places(spec)
-    session = ReplaySession(spec)
-    calls = call_files.read_calls(spec["inputs"], spec.get("calls"))
+    _, session, calls = open_session(spec, channel, spec["inputs"], spec.get("calls"))
     calls = evenly_spread(calls, spec.get("max_calls", _MAX_CALLS))
-    guard.proof.instrument = instrumentation.registering(spec, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
     tracer = _tracer(spec.get("tracer"), functions)
@@ -143,11 +135,7 @@ def _nested(code):
 
 
 class SetTraceTracer:
-    """Count and time lines with `sys.settrace`.
-
-    Nested code (comprehensions, inner functions) counts as part of the function around it. A line's time
-    includes what it calls, and ends where its frame is left: at a return, a yield or an exception.
-    """
+    """Count and time lines with `sys.settrace`."""
 
     name = "sys.settrace"
 

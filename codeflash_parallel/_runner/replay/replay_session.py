@@ -7,7 +7,7 @@ import sys
 import time
 from functools import partial
 
-from ..imports import import_guard, instrumentation
+from ..imports import import_guard, source_loader
 from ..integrity.function_identity import own_parts
 from ..process.call_limits import CallTimeout, limited
 from ..session import template
@@ -85,7 +85,7 @@ def _calls(spec, session, proof, channel):
     started, path = time.perf_counter_ns(), spec["inputs"]
     server = template()
     calls = call_files.read_calls(path, spec.get("calls") if server is None else None)
-    proof.instrument = instrumentation.registering(spec, calls)
+    proof.instrument = source_loader.registering(spec, calls)
     session.resolve(calls)
     while template() is not None:
         template().stop()
@@ -115,7 +115,7 @@ def open_session(spec, channel, path, wanted=None):
     guard = import_guard.install(spec, channel)
     call_files.install_places(spec)
     calls = call_files.read_calls(path, wanted)
-    guard.proof.instrument = instrumentation.registering(spec, calls)
+    guard.proof.instrument = source_loader.registering(spec, calls)
     session = ReplaySession(spec)
     session.resolve(calls)
     return guard, session, calls
@@ -125,7 +125,7 @@ class ReplaySession:
     """State that all calls of one process share: resolved targets and the event loop."""
 
     def __init__(self, spec):
-        self._targets = Targets(spec, instrumentation.REGISTRY)
+        self._targets = Targets(spec, source_loader.REGISTRY)
         self._settler = LazyResolver()
         self._traces = call_effects.GlobalEffects()
         self._surroundings = ProcessEffects(spec["project"])

@@ -8,6 +8,7 @@ back, at the same path, into the empty folder that covers them.
 import contextlib
 import os
 
+from ..slot_paths import under
 from . import syscalls
 
 #: Devices that programs expect; the disks of the machine are not among them.
@@ -69,7 +70,7 @@ class MountView:
         lost = [*self._covered, *self._fresh, "/dev"]
         copies = {}
         for path, writable in self._kept.items():
-            hidden = any(_below(path, cover) for cover in lost)
+            hidden = any(under(path, cover) for cover in lost)
             if hidden or (writable and path not in self._covered):
                 copies[path] = (syscalls.copy_mounts(path), os.path.isdir(path), writable)
         return copies
@@ -149,10 +150,6 @@ def fresh_proc():
     flags = _FLAGS | syscalls.MS_NOEXEC | (0 if os.geteuid() else syscalls.MS_RDONLY)
     with contextlib.suppress(OSError):
         syscalls.mount("proc", "/proc", "proc", flags)
-
-
-def _below(path, folder):
-    return path.startswith(folder.rstrip("/") + "/") or path == folder
 
 
 def _depth(path):

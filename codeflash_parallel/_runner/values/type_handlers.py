@@ -6,6 +6,7 @@ of numpy and pandas are told by their modules' names: neither is imported for it
 
 import _io
 import enum
+import functools
 import io
 import re
 import sys
@@ -82,17 +83,15 @@ def take_encoders(places):
         places: (file, name) of each function. It gets a value and returns what it is made of, or
             `NotImplemented` for one that is not its own.
     """
-    _ENCODERS[:] = [[file, name, None] for file, name in places]
+    _ENCODERS[:] = [tuple(place) for place in places]
     _FOUND.clear()
     _FOUND.update(_BUILTIN)
 
 
 def _own(walk, value):
     """Write a value by the parts that a function of the user gives, if one knows it."""
-    for encoder in _ENCODERS:
-        if encoder[2] is None:
-            encoder[2] = _loaded(encoder[0], encoder[1])
-        parts = encoder[2](value)
+    for place in _ENCODERS:
+        parts = _loaded(*place)(value)
         if parts is not NotImplemented:
             return None if walk.met(value) else _tagged(walk, type_name(type(value)), parts)
     kind = type(value)
@@ -101,6 +100,7 @@ def _own(walk, value):
     return _USUAL[kind](walk, value)
 
 
+@functools.cache
 def _loaded(file, name):
     module = types.ModuleType("codeflash_encoder")
     with open(file, "rb") as source:

@@ -25,10 +25,3 @@ def test_what_lies_below_a_cover_or_is_writable_is_copied(
         below: (f"copy of {below}", True, False),
         writable: (f"copy of {writable}", True, True),
     }
-
-
-def test_paths_below_a_folder() -> None:
-    assert mount_view._below("/a/b", "/a")
-    assert mount_view._below("/a/b", "/a/")
-    assert mount_view._below("/a", "/a")
-    assert not mount_view._below("/ab", "/a")

@@ -1,20 +1,28 @@
-"""Work of an arm that the user names: a callable without arguments, or a command."""
+"""Code that the user names: the work of an arm (a callable without arguments, or a command), and a judge.
+
+The judge, `accept(arguments, expected, actual)`, is asked about results in a process of the baseline. Its
+arguments are unpickled from what the baseline's own run has captured; both results are rebuilt from their
+plain form (`plain_json`), new ones for each question. Nothing of a candidate is unpickled or imported.
+"""
 
 import hashlib
 import inspect
+import json
 import os
-import shutil
 import sys
 import time
 import types
 
-from ..channels import line_of
-from ..replay.replay_session import seed_everything
-from ..replay.target_functions import LazyResolver
-from ..session import RunnerFailure
-from ..values import call_files
-from ..values.type_handlers import MAX_ITEMS
-from . import call_workload
+from .bench import call_workload
+from .channels import line_of
+from .imports import import_guard, source_loader
+from .process.call_limits import CallTimeout, awaited
+from .replay.replay_session import seed_everything
+from .replay.target_functions import LazyResolver, Targets
+from .session import RunnerFailure, located
+from .values import call_files
+from .values.plain_json import NoPlainForm, rebuilt
+from .values.type_handlers import MAX_ITEMS
 
 #: Name of the module that holds the user's callable; a candidate's module of the same name is not meant.
 _MODULE = "codeflash_benchmark"
@@ -100,12 +108,10 @@ class CommandWork:
     sizes = (1,)
 
     def __init__(self, spec):
-        # "python" is the project's interpreter, as it is for the tests.
-        folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
         self._compare = spec.get("compare", call_workload.VALUES)
-        self._environment = dict(os.environ, PATH=os.pathsep.join(folders))
         first, *others = spec["command"]
-        self._argv = [shutil.which(first, path=self._environment["PATH"]) or first, *others]
+        program, self._environment = located(first)
+        self._argv = [program or first, *others]
 
     def prepare(self, group, calls, start):  # noqa: ARG002 - there is one group with one input
         """Return a batch of so many runs."""
@@ -198,3 +204,86 @@ def _queued_ns(pid):
 
 def _read(descriptor):
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+# ---- the judge
+
+#: Name of the module that holds the judge.
+_JUDGE_MODULE = "codeflash_judge"
+#: Seconds that one answer may take.
+ANSWER_S = 10.0
+_SLOW = "the judge gives no answer within %d s" % ANSWER_S
+#: After so many answers that did not come the others are not asked for.
+_MOST_SLOW = 2
+
+
+def run(spec, channel):
+    """Write an "accepted" record for each case: why not, empty where it is.
+
+    Args:
+        spec: `cases` are (number, file of the inputs, number of the call there, expected, actual) with both
+            results as JSON texts; an empty `actual` stands for the expected one.
+
+    Raises:
+        RunnerFailure: there is no such judge.
+    """
+    proof = import_guard.install(spec, channel).proof
+    call_files.install_places(spec)
+    calls = _calls(spec)
+    proof.instrument = source_loader.registering(spec, [*calls.values()])
+    targets = Targets(spec, source_loader.REGISTRY)
+    judge = load_callable(spec, "accept", _JUDGE_MODULE)
+    slow = 0
+    for number, file, index, expected, actual in spec["cases"]:
+        why = _why_not(judge, targets, calls[file, index], expected, actual or expected)
+        channel.write("accepted", i=number, why=why)
+        slow += why == _SLOW
+        if slow >= _MOST_SLOW:
+            break  # what hangs need not hang hundreds of times
+
+
+def _calls(spec):
+    wanted = {}
+    for _, file, index, *_ in spec["cases"]:
+        wanted.setdefault(file, set()).add(index)
+    return {
+        (file, call.meta["i"]): call
+        for file, indexes in wanted.items()
+        for call in call_files.read_calls(spec[file], indexes)
+    }
+
+
+def _why_not(judge, targets, call, expected, actual):
+    """Return why a result is not accepted; empty: it is."""
+    try:
+        # The function first: it imports the classes that results are made of.
+        arguments = bound(targets.function(call.meta), *call_files.load(call))
+    except BaseException as error:
+        return _raised("the arguments cannot be made", error)
+    try:
+        with awaited(ANSWER_S):
+            answer = judge(arguments, *[rebuilt(json.loads(text)) for text in (expected, actual)])
+    except NoPlainForm as error:
+        return "it holds %s, which cannot be rebuilt in the judge's process" % error
+    except CallTimeout:
+        return _SLOW
+    except BaseException as error:
+        return _raised("the judge raises", error)
+    return _verdict(answer)
+
+
+def bound(function, args, kwargs):
+    """Return arguments by the names of the parameters, defaults included."""
+    found = inspect.signature(function).bind(*args, **kwargs)
+    found.apply_defaults()
+    return dict(found.arguments)
+
+
+def _raised(what, error):
+    return ("%s (%s: %s)" % (what, type(error).__name__, error))[: call_workload.SAID_CHARS]
+
+
+def _verdict(answer):
+    if type(answer) is not bool and type(answer).__name__ not in ("bool", "bool_"):
+        return "the judge returns %s, no bool" % type(answer).__name__
+    return "" if answer else "the judge returns False"
