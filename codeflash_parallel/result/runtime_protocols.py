@@ -1,4 +1,4 @@
-"""Workspaces, commands, limits and ends of processes, and the protocol of a warm process."""
+"""Types of workspaces, children and their ends that rooms share, and the protocol of a warm process."""
 
 from __future__ import annotations
 
