@@ -56,8 +56,8 @@ nox.options.default_venv_backend = "none"
 
 HERE = Path(__file__).parent
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
-#: One worker more than the two cores that CI has: of those whose tests race, all but one wait.
-PARALLEL = ("-n", "3", "--dist", "worksteal")
+#: More workers than the two cores that CI has: tests wait for processes, deadlines and the timing lock.
+PARALLEL = ("-n", "5", "--dist", "worksteal")
 GATE = "not (campaign or real_projects or witness or attack)"
 FAST = f"{GATE} and not slow"
 WITNESSES = "witness and not (campaign or real_projects)"
