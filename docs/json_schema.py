@@ -30,14 +30,15 @@ def run_schema() -> Document:
     """Return the schema of a run's document; records and vocabularies are definitions there."""
     definitions: Document = {}
     whole = _object_schema(RunResult, definitions)
+    major = SCHEMA_VERSION.partition(".")[0]
     version = {
         "description": "Major.minor of this contract.",
         "type": "string",
-        "pattern": rf"^{SCHEMA_VERSION.partition('.')[0]}\.[0-9]+$",
+        "pattern": rf"^{major}\.[0-9]+$",
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:codeflash-parallel:result:1",
+        "$id": f"urn:codeflash-parallel:result:{major}",
         "title": "Result of a codeflash-parallel run",
         **whole,
         "description": "Unknown fields are to be ignored: later minor versions add fields and codes.",
