@@ -354,6 +354,8 @@ def loaded_module(place: str, prefix: str = "") -> ModuleType:
     if not place.endswith(".py"):
         return import_module(place)
     path = Path(place).resolve()
+    if not path.is_file():
+        raise ImportError(f"there is no file {place}")
     spec = spec_from_file_location(f"{prefix}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{place} is no Python file")
