@@ -8,7 +8,6 @@ from compiled_runner import install_compiled, shared_runner
 from projects import make_project
 from shared_baselines import load_or_learn
 
-from codeflash_parallel.run.check_phase import fresh_inputs, watched_functions
 from codeflash_parallel.run.setup import evaluator_resources
 from codeflash_parallel.sandbox import runner_command
 
@@ -37,5 +36,5 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _baselines_are_found_out_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Share what is found out about baselines with all tests of the session, but where a test asks for its own."""
     if request.node.get_closest_marker("own_baseline") is None:
-        for module in (evaluator_resources, fresh_inputs, watched_functions):
-            monkeypatch.setattr(module, "load_or_learn", load_or_learn)
+        # Not what is found out later on, which belongs to this baseline and lies beside it.
+        monkeypatch.setattr(evaluator_resources, "load_or_learn", load_or_learn)
