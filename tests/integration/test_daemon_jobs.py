@@ -50,7 +50,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None:
-    with place.client() as client:
+    """Who waits meanwhile waits through the restart."""
+    with place.client() as client, ThreadPoolExecutor(1) as thread:
         assert client.daemon is None
         future = client.submit(place.request())
         assert future.receipt.place.reason is WaitReason.NO_DAEMON
@@ -59,13 +60,14 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
         assert caught.value.code == "NO_DAEMON"
 
         first = place.start()
+        waiting = thread.submit(future.result, LONG_S)
         until(lambda: future.status().job.state is JobState.RUNNING)
         first.kill()
         first.wait()
         assert future.status().job.state is JobState.RUNNING
 
         place.start()  # the socket file of the killed one is there
-        result = future.result(LONG_S)
+        result = waiting.result()
         assert codes(result) == {"c": "NOT_RACED"}
         assert result["cpu_s"] > 0
         assert len(result["intervals"]["checks"]) >= 2
@@ -116,18 +118,6 @@ def test_the_tree_may_be_edited_while_its_job_waits(place: Place) -> None:
         (place.project / "tests/test_sums.py").write_text("def test_red():\n    assert False\n")
         place.start()
         assert codes(future.result(LONG_S)) == {"c": "NOT_RACED"}
-
-
-def test_waiting_lasts_through_a_restart(place: Place) -> None:
-    first = place.start()
-    with place.client() as client, ThreadPoolExecutor(1) as thread:
-        future = client.submit(place.request(LONG))
-        waiting = thread.submit(future.result, LONG_S)
-        until(lambda: future.status().job.state is JobState.RUNNING)
-        first.kill()
-        first.wait()
-        place.start()
-        assert codes(waiting.result()) == {"c": "NOT_RACED"}
 
 
 def test_a_command_is_run_when_a_job_has_ended(place: Place) -> None:
