@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.check.baseline_model import Baseline
-from codeflash_parallel.check.comparison.call_comparison import stable_traces
+from codeflash_parallel.check.comparison.call_comparison import stable_traces, without_lasting
 from codeflash_parallel.check.comparison.outcome_comparison import Outcomes, TestKey, outcomes_by_test
 from codeflash_parallel.check.session.runner_report import CallOutcome, RunnerReport
 from codeflash_parallel.check.session.runner_session import RunnerConfig, RunnerSession
@@ -219,7 +219,7 @@ def _replayed(
     if not (second.repeats(first) if judged else _gives_again(first, second)):
         return None
     if not judged and first.after != second.after:
-        second = _without_arguments(second)
+        second = without_arguments(second)
     # Inside its test an iterator in a result is left to the test: less is known of that result there.
     known = bool(seen.digest) and not seen.opaque
     differs = known and not judged and seen.digest != second.digest
@@ -237,8 +237,10 @@ def _gives_again(first: CallOutcome, second: CallOutcome) -> bool:
 UNKEPT = "the arguments afterwards: the baseline's own replays leave them in different states"
 
 
-def _without_arguments(call: CallOutcome) -> CallOutcome:
-    return replace(call, after="", opaque=call.opaque or UNKEPT)
+def without_arguments(call: CallOutcome) -> CallOutcome:
+    """Return a call without the state of its arguments, now and later on: results hold such objects, too."""
+    opaque = call.opaque or UNKEPT
+    return replace(call, after="", traces=without_lasting(call.traces), opaque=opaque)
 
 
 def without_unkept(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:
@@ -248,11 +250,16 @@ def without_unkept(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:
     when they are needed, say) do so in all of them, and two replays tell of some only. Where no call gives
     anything, its arguments are what the target is for.
     """
-    giving = {call.target for call in calls.values() if call.type != "builtins.NoneType"}
-    unkept = {call.target for call in calls.values() if call.opaque == UNKEPT} & giving
+    unkept = unkept_targets(calls)
     return {
-        index: _without_arguments(call) if call.target in unkept else call for index, call in calls.items()
+        index: without_arguments(call) if call.target in unkept else call for index, call in calls.items()
     }
+
+
+def unkept_targets(calls: Mapping[int, CallOutcome]) -> set[int]:
+    """Return the targets with results of which the baseline does not repeat the state of all arguments."""
+    giving = {call.target for call in calls.values() if call.type != "builtins.NoneType"}
+    return {call.target for call in calls.values() if call.opaque == UNKEPT} & giving
 
 
 def stable_globals(replays: Sequence[RunnerReport]) -> dict[str, Any]:

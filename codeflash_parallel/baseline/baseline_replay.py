@@ -25,6 +25,8 @@ from codeflash_parallel.baseline.baseline_findings import (
     repetitions,
     stable,
     timed_calls,
+    unkept_targets,
+    without_arguments,
     without_unkept,
 )
 from codeflash_parallel.baseline.step_reporter import StepReporter
@@ -207,17 +209,23 @@ def sorted_out(
     baseline raised when it was tried out, and was kept all the same, it has to raise again.
     """
     first, second = ({call.index: call for call in replay.calls} for replay in replays[:2])
+    # What captured calls do not say of their arguments these do not say either.
+    unkept = unkept_targets(captured)
     types = {(call.target, call.kind, call.type) for call in captured.values()}
     breaks = breaks_of(drawn)
     calls = {}
     for index, one in drawn.derived.items():
-        if not _agree(first.get(index), second.get(index)):
+        seen, before, call = captured[one.base], first.get(index), second.get(index)
+        if before is None or call is None:
             continue
-        seen, call = captured[one.base], second[index]
+        if seen.target in unkept:
+            before, call = without_arguments(before), without_arguments(call)
+        if before.unencodable or call.unencodable or not call.repeats(before):
+            continue
         known = (seen.target, call.kind, call.type) in types
         if one.raises != (call.type if call.kind == "raise" else ""):
             continue
-        traces = stable_traces(first[index].traces, call.traces)
+        traces = stable_traces(before.traces, call.traces)
         calls[index] = replace(call, test=seen.test, target=seen.target, traces=traces)
         if not known and not one.raises:
             breaks.setdefault(index, "the type of the result")
@@ -245,12 +253,6 @@ def _without_history(found: DerivedInputs, again: DerivedInputs) -> DerivedInput
     targets = {call.target for index, call in found.calls.items() if index not in again.calls}
     told = {index: HISTORY for index, call in again.calls.items() if call.target in targets}
     return replace(again, breaks={**told, **again.breaks})
-
-
-def _agree(first: CallOutcome | None, second: CallOutcome | None) -> bool:
-    if first is None or second is None or first.unencodable or second.unencodable:
-        return False
-    return second.repeats(first)
 
 
 def bounded(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:

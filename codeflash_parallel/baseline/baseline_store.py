@@ -20,7 +20,7 @@ from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.cache_layout import cache_faults
 
 #: Version of the file; one of another version is made anew.
-SCHEMA = 12
+SCHEMA = 13
 #: Files of runners that a baseline is worth nothing without.
 _BESIDE = ("inputs", "derived")
 #: How often it is looked whether another process has found out what we want to know, in seconds.

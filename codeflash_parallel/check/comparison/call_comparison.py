@@ -337,5 +337,10 @@ def stable_traces(first: str, second: str) -> str:
     return ";".join(f"{name}={text}" for name, text in _traces(first).items() if other.get(name) == text)
 
 
+def without_lasting(traces: str) -> str:
+    """Return traces that do not say whether result and arguments stay as they were given."""
+    return ";".join(f"{name}={text}" for name, text in _traces(traces).items() if name != LASTING)
+
+
 def _traces(text: str) -> dict[str, str]:
     return dict(part.partition("=")[::2] for part in text.split(";")) if text else {}

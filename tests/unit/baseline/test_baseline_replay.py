@@ -10,12 +10,14 @@ from typing import Any, cast
 
 import pytest
 
+from codeflash_parallel.baseline.baseline_findings import without_arguments
 from codeflash_parallel.baseline.baseline_replay import (
     HISTORY,
     BaselineReplayer,
     FirstReplay,
     absences,
     replayed,
+    sorted_out,
     warnings_of,
 )
 from codeflash_parallel.check.session.runner_report import CallOutcome, DerivedInput, RunnerReport
@@ -112,6 +114,31 @@ async def test_what_gives_the_same_in_any_order_vouches_though_other_calls_depen
 async def test_outcomes_that_no_order_of_the_rest_changes_vouch() -> None:
     kept = await _breaks(lambda _seed, index, _before: f"{index}")
     assert kept == dict.fromkeys(range(1, 9), "")
+
+
+@pytest.mark.parametrize(("remembers", "kept"), [(False, 1), (True, 2)])
+def test_objects_that_remember_what_was_asked_of_them_are_compared_by_what_was_given(
+    remembers: bool, kept: int
+) -> None:
+    """Assumptions of sympy are worked out when they are needed, and kept: other questions fill others."""
+    captured = {0: without_arguments(_call("seen")) if remembers else _call("seen")}
+    replays = [
+        RunnerReport(
+            calls=(
+                _fresh(1, after="left", traces="random=1;lasting=yes"),
+                _fresh(2, after=after, traces="random=1;lasting=yes"),
+            )
+        )
+        for after in ("some", "others")
+    ]
+    found = sorted_out(FRESH, captured, replays)
+    assert len(found.calls) == kept
+    expected = ("", "random=1") if remembers else ("left", "random=1;lasting=yes")
+    assert {(call.after, call.traces) for call in found.calls.values()} == {expected}
+
+
+def _fresh(index: int, **fields: str) -> CallOutcome:
+    return replace(_call("given"), index=index, type="shop.Sum", **fields)
 
 
 def test_folders_of_tests_go_as_a_whole_and_test_files_beside_code_alone() -> None:
