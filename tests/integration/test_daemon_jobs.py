@@ -237,6 +237,8 @@ def test_a_stopped_daemon_is_noticed(place: Place, monkeypatch: pytest.MonkeyPat
     daemon = place.start()
     with place.client() as client:
         future = client.submit(place.request(HANGS))
+        # Until the job is under way the daemon may be in the middle of a transaction, which others wait for.
+        until(lambda: "behavior" in future.status().job.progress)
         daemon.send_signal(signal.SIGSTOP)
         for call in (
             lambda: client.daemon,

@@ -51,7 +51,7 @@ def test_nothing_runs_beside_what_is_timed(place: Place) -> None:
         assert (document["winner_profile"] is not None) == (kind == "evaluate" and document["winner"] == "c")
     timed = [interval for result in results for interval in result["intervals"]["timed"]]
     checks = [interval for result in results for interval in result["intervals"]["checks"]]
-    assert len(timed) >= 4  # the cost of a start, and the race, of two jobs
+    assert len(timed) >= 2  # the races of two jobs
     assert len(checks) >= 10
     assert len({result["worker"] for result in results}) == 2
     assert not any(overlapping(one, other) for one, other in combinations(timed, 2))
