@@ -192,7 +192,6 @@ async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_pa
     assert (result.complete, result.verdict) == (False, None)
 
 
-@pytest.mark.witness
 @pytest.mark.anyio
 async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path) -> None:
     project = priced / "project"

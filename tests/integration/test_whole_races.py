@@ -159,7 +159,6 @@ async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     assert any("test_heavy" in group.name for group in raced.plan.groups)
 
 
-@pytest.mark.witness
 async def test_a_memo_is_credited_with_what_it_gains_on_twins_of_the_calls(project):
     inputs, calls = await project.capture()
     plan, path, request = plan_of(calls), project.folder / "twins", TestRequest()

@@ -33,7 +33,7 @@ def at_most_one_per_cent(wins, campaigns):
 
 
 @simulation
-@pytest.mark.parametrize(("noise", "campaigns"), [(gaussian(), 120 * TIMES), (cauchy, 60 * TIMES)])
+@pytest.mark.parametrize(("noise", "campaigns"), [(gaussian(), 250 * TIMES), (cauchy, 60 * TIMES)])
 def test_false_wins_among_eight_identical_are_within_one_per_cent(noise, campaigns):
     random, wins = Random(2), 0
     for _ in range(campaigns):
