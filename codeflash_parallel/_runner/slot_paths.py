@@ -156,6 +156,8 @@ def _as_written(path, word):
 
 def neutral(text):
     """Return the text of a value with words in the place of the slot's folders."""
+    if "/" not in text:  # which every needle has
+        return text
     for needle, word in _NEEDLES:
         if needle in text:
             text = text.replace(needle, word)

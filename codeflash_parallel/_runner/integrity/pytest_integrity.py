@@ -43,7 +43,6 @@ _OF_ITEMS = frozenset({"runtest", "setup", "teardown", "ihook", "listchain"})
 #: How much of a name is told.
 _LONGEST = 200
 _namespace_of = type.__dict__["__dict__"].__get__
-_bases_of = type.__dict__["__mro__"].__get__
 
 
 class PytestIntegrity:
@@ -58,7 +57,7 @@ class PytestIntegrity:
         self._places, self._channel = places, channel
         self._ours = {id(vars(module)) for name, module in list(sys.modules.items()) if _is_ours(name)}
         self._ours.update(_workers_own())
-        self._parts, self._central, self._spaces = FunctionIdentities(), FunctionIdentities(), []
+        self._parts, self._central = FunctionIdentities(), FunctionIdentities()
         self._known = set()
         self._builtins = frozenset(vars(builtins))
         self._manager = self._inner = None
@@ -77,8 +76,8 @@ class PytestIntegrity:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session):
-        """Look at what imports have left, and once more after the tests."""
-        self._look()
+        """Look at the names that imports have left, and at everything after the tests."""
+        self._look(all_kinds=False)
         tests = [(item, item.__dict__.get("_obj")) for item in getattr(session, "items", ())]
         codes = [(item, found, getattr(bare(found), "__code__", None)) for item, found in tests]
         yield
@@ -118,6 +117,7 @@ class PytestIntegrity:
             if name.partition(".")[0] in _PACKAGES and id(module) not in self._known:
                 self._known.add(id(module))
                 self._take_module(name, vars(module))
+        self._parts.seal()
 
     def _take_module(self, name, space):
         central = _CENTRAL.get(name, ())
@@ -128,8 +128,7 @@ class PytestIntegrity:
 
     def _take(self, name, space, owner, central):
         called = name if owner is None else "%s.%s" % (owner.__module__, name)
-        self._parts.take(called, space)
-        self._spaces.append((called, space, frozenset(space), owner, owner and _bases_of(owner)))
+        self._parts.take(called, space, owner)
         if (name if owner else "") in central:
             self._central.take(called, space)
 
@@ -140,28 +139,28 @@ class PytestIntegrity:
         for what, by in self._central.changed():
             self._note(what, by)
 
-    def _look(self):
-        """Look at everything; what came after the project's code must hold none of it."""
+    def _look(self, *, all_kinds=True):
+        """Look at everything, or at names only; what came after the project's code must hold none of it."""
         first = len(self._parts.codes)
         self._take_modules()
         for function, name, key, code, _ in self._parts.codes[first:]:
             if self._places.relative(code.co_filename) is not None:
                 self._note("%s.%s" % (name, key), function)
-        for what, by in self._parts.changed():
+        suspects = self._parts.suspects(all_kinds=all_kinds)
+        for what, by in self._parts.changed(suspects):
             self._note(what, by)
-        for taken in self._spaces:
-            self._look_for_more(*taken)
+        for space in suspects[0]:
+            self._look_for_more(space)
         self._look_at_hooks()
         if sys.gettrace() is not None:
             self._note("sys.settrace", sys.gettrace())
 
-    def _look_for_more(self, name, space, before, owner, bases):
-        if owner is not None and _bases_of(owner) is not bases:
-            self._note("bases of %s" % name, None)
-        for key in space.keys() - before if len(space) != len(before) else ():
-            value = space.get(key)
-            if hasattr(type(value), "__get__") if owner is not None else key in self._builtins:
-                self._note("%s.%s" % (name, key), value)
+    def _look_for_more(self, space):
+        if space.has_other_bases():
+            self._note("bases of %s" % space.name, None)
+        for key, value in space.added():
+            if hasattr(type(value), "__get__") if space.owner is not None else key in self._builtins:
+                self._note("%s.%s" % (space.name, key), value)
 
     def _look_at_hooks(self):
         if self._manager is None:

@@ -240,8 +240,10 @@ class _Sink(io.RawIOBase):
 
     def taken(self):
         """Return the digest of all that was written since the last time; empty where nothing was."""
+        if self._is_empty:
+            return ""
         self._take(len(self._pending))
-        found = "" if self._is_empty else self._digest.hexdigest()
+        found = self._digest.hexdigest()
         self._begin()
         return found
 

@@ -105,7 +105,9 @@ class Walk:
 
     def _run(self, value):
         children = self.visit(value)
-        stack = [children] if children is not None else []
+        if children is None:
+            return
+        stack = [children]
         while stack:
             for child in stack[-1]:
                 children = self.visit(child)
@@ -260,6 +262,9 @@ def _children(walk, items, opening, closing):
 
 def _dict(walk, value):
     if walk.met(value):
+        return None
+    if not value:  # keywords of most calls
+        walk.write("{}")
         return None
     kinds = set(map(type, value))
     kinds.update(map(type, value.values()))
