@@ -12,7 +12,6 @@ from typing import Any, Literal, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -207,6 +206,8 @@ def _diff(candidate: CandidateResult, detail: Detail) -> RenderableType:
     lines = printable(candidate.diff).rstrip("\n").split("\n")
     limit = len(lines) if detail == Detail.VERBOSE else _DIFF_LINES
     code = "\n".join(lines[:limit])
+    from rich.syntax import Syntax  # 40 ms, and only a diff needs it
+
     syntax = Syntax(code, "diff", theme="ansi_dark", background_color="default", word_wrap=True)
     if len(lines) <= limit:
         return syntax
