@@ -63,8 +63,9 @@ def check(
     with subprocess.Popen(
         words,
         cwd=prepared.place.repository,
-        env=prepared.place.environment,
+        env=dict(prepared.place.environment),
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
     ) as child:
         assert child.stdout is not None
