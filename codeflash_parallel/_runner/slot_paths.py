@@ -121,6 +121,7 @@ _MARKS = []
 #: What is before the name of a run in the paths of its slots, as it stands in a pickle.
 _STEMS = []
 _SLOT, _PRIVATE = "\0slot\0", "\0private\0"
+_SLOT_BYTES, _PRIVATE_BYTES = _SLOT.encode(), _PRIVATE.encode()
 
 
 def settle(spec):
@@ -225,7 +226,7 @@ def load(blob):
 
 def loader(blob):
     """Return what unpickles such bytes: `pickle` itself where they hold no path of a slot."""
-    return _load_placed if any(word.encode() in blob for word in (_SLOT, _PRIVATE)) else pickle.loads
+    return _load_placed if _SLOT_BYTES in blob or _PRIVATE_BYTES in blob else pickle.loads
 
 
 def _load_placed(blob):

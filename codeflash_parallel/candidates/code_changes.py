@@ -193,12 +193,28 @@ _MOST_SIGNS = 60
 
 def changed_constants(old: bytes, new: bytes) -> tuple[Constant, ...]:
     """Return the constants of code objects that only the new text has, but not those that they replace."""
-    before, after = ({_print(code): code for code in _codes(text)} for text in (old, new))
+    before, after = ({_print(code): code for code in _codes(text)} for text in _changed(old, new))
     gone, come = (
         [one for name in one_side.keys() - other.keys() for one in _constants(one_side[name].co_consts)]
         for one_side, other in ((before, after), (after, before))
     )
     return tuple(sorted({*come} - {*gone}, key=repr))
+
+
+def _changed(old: bytes, new: bytes) -> tuple[str | bytes, str | bytes]:
+    """Return two texts without the outermost statements at both ends that they share."""
+    texts = decoded(old), decoded(new)
+    if texts[0] is None or texts[1] is None:
+        return old, new
+    before, after = (text.removeprefix("\ufeff") for text in texts if text is not None)
+    try:
+        head, tail = same_around(before, after)
+        parts = before[head : len(before) - tail], after[head : len(after) - tail]
+        for part in parts:
+            parse_piece(part)
+    except SyntaxError:
+        return old, new
+    return parts
 
 
 def constants_of(text: bytes, qualnames: Iterable[str]) -> tuple[Constant, ...]:
@@ -209,7 +225,7 @@ def constants_of(text: bytes, qualnames: Iterable[str]) -> tuple[Constant, ...]:
     return tuple(dict.fromkeys(one for code in wanted for one in _constants(code.co_consts)))
 
 
-def _codes(text: bytes) -> Iterator[CodeType]:
+def _codes(text: str | bytes) -> Iterator[CodeType]:
     """Yield the code objects of a module; none of one that this Python cannot compile."""
     try:
         todo: list[Any] = [compile(text, "", "exec", dont_inherit=True, optimize=2)]
@@ -247,7 +263,7 @@ _BUILTINS = frozenset(
 def loosens(old: bytes, new: bytes) -> bool:
     """Say whether the new text of a module adds an `except`, or drops a check or a conversion."""
     try:
-        before, after = _checks(old), _checks(new)
+        before, after = map(_checks, _changed(old, new))
     except (SyntaxError, ValueError):
         return False
     return after["except"] > before["except"] or any(
@@ -255,9 +271,9 @@ def loosens(old: bytes, new: bytes) -> bool:
     )
 
 
-def _checks(text: bytes) -> Counter[str]:
+def _checks(text: str | bytes) -> Counter[str]:
     found: Counter[str] = Counter()
-    for node in ast.walk(parse(text.decode("utf-8", "replace"))):
+    for node in ast.walk(parse(text if isinstance(text, str) else text.decode("utf-8", "replace"))):
         if isinstance(node, ast.ExceptHandler):
             found["except"] += 1
         elif isinstance(node, ast.Raise | ast.Assert):

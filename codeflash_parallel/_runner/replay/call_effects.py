@@ -59,6 +59,8 @@ class GlobalEffects:
 
     def _shared(self, index, value):
         """Return the number of the earlier call that has given the same object; and remember this one's."""
+        if type(value) in _FIXED:
+            return ""
         earliest = []
         for part in _changeable(value.items if type(value) is type_handlers.Spent else value):
             owner, _ = self._owners.get(id(part), (index, None))
@@ -144,7 +146,7 @@ class ProcessEffects:
     """
 
     def __init__(self, project):
-        self._project, self._sink = project, _Sink()
+        self._project, self._sink, self._is_elsewhere = project, _Sink(), True
         before = sys.stdout
         # As it was in all other ways; writes to its descriptor bypass it.
         # What is written comes at once, in the thread that writes it.
@@ -160,8 +162,9 @@ class ProcessEffects:
 
     def reset(self):
         """Give back to the next call what the ones before may have changed."""
-        os.chdir(self._project)
-        if _raw() != self._raw:
+        if self._is_elsewhere:
+            os.chdir(self._project)
+        if not _is_raw(self._raw):
             os.environ.clear()
             os.environ.update(self._environ)
         self._printed()
@@ -178,7 +181,7 @@ class ProcessEffects:
         return self._sink.taken()
 
     def _variables(self):
-        if _raw() == self._raw:
+        if _is_raw(self._raw):
             return ""
         now = dict(os.environ)
         names = {name for name in {*now, *self._environ} if now.get(name) != self._environ.get(name)}
@@ -188,13 +191,21 @@ class ProcessEffects:
         try:
             now = os.getcwd()
         except OSError:
-            return "gone"
-        return "" if now == self._project else _digest(slot_paths.neutral(repr(now)).encode())
+            now = ""
+        self._is_elsewhere = now != self._project
+        if not self._is_elsewhere:
+            return ""
+        return "gone" if not now else _digest(slot_paths.neutral(repr(now)).encode())
 
 
 def _raw():
     """Return a copy of the variables as they are kept: a tenth of the time that it takes to decode them."""
     return dict(getattr(os.environ, "_data", os.environ))
+
+
+def _is_raw(raw):
+    """Say whether the variables are those of such a copy."""
+    return getattr(os.environ, "_data", None) == raw or _raw() == raw
 
 
 def _digest(data):
@@ -257,6 +268,11 @@ _OFTEN = 5
 _FIXED = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
+def is_fixed(outcome, args, kwargs):
+    """Say whether nothing in the outcome of a call, or in its arguments, can change any more."""
+    return _FIXED.issuperset(map(type, (outcome, *args, *kwargs.values())))
+
+
 class ResultStability:
     """Results of calls, and whether they are still the same.
 
@@ -269,14 +285,13 @@ class ResultStability:
         self._threads = frozenset(_stacks())
 
     def keep(self, index, outcome, args, kwargs, fields, ns):
-        """Keep what a call gave and its arguments, unless nothing in them can change.
+        """Keep what a call gave and its arguments, where something in them can change (see `is_fixed`).
 
         Args:
             fields: what the first look gave.
             ns: the CPU time that it took.
         """
-        parts = (outcome, *args, *kwargs.values())
-        if not (fields["digest"] and fields["after"]) or _FIXED.issuperset(map(type, parts)):
+        if not (fields["digest"] and fields["after"]):
             return
         if self._left_ns <= 0:
             self.unseen.append(index)

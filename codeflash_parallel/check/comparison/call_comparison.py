@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 
 from codeflash_parallel.check.session.runner_report import (
@@ -312,6 +313,8 @@ def _left_code(expected: CallOutcome, got: CallOutcome | CallDigests) -> Code:
     return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK
 
 
+#: Texts of traces whose parts are kept: the baseline's are wanted for every candidate.
+_KEPT = 16_384
 #: Traces of state that a call shares with whatever else runs in its process.
 _GENERATORS, _PROCESS = frozenset({"", "random", "numpy"}), frozenset({"environ", "directory"})
 
@@ -323,11 +326,16 @@ def is_side(trace: str, expected: str) -> bool:
 
 def other_trace(expected: str, got: str) -> str:
     """Return the name of a trace that is not the baseline's, preferring one that rejects; empty: none."""
+    if expected == got:
+        return ""
     theirs, ours = _traces(got), _traces(expected)
-    if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
-        ours.pop(LASTING, None)
+    unseen = {LASTING} if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)} else set()
     # Code that does without numpy leaves no trace in its generator.
-    others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
+    others = [
+        name
+        for name, text in ours.items()
+        if theirs.get(name, text if name == "numpy" else None) != text and name not in unseen
+    ]
     return min(others, key=lambda name: is_side(name, expected), default="")
 
 
@@ -342,5 +350,6 @@ def without_lasting(traces: str) -> str:
     return ";".join(f"{name}={text}" for name, text in _traces(traces).items() if name != LASTING)
 
 
-def _traces(text: str) -> dict[str, str]:
+@lru_cache(maxsize=_KEPT)
+def _traces(text: str) -> Mapping[str, str]:
     return dict(part.partition("=")[::2] for part in text.split(";")) if text else {}
