@@ -8,11 +8,13 @@ is used: in its forks the unchanged snapshot must give what the preflight found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from random import SystemRandom
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
 
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckPlan
@@ -37,6 +39,7 @@ from codeflash_parallel.check.session.runner_session import (
     replay_spec,
     selected_run_spec,
 )
+from codeflash_parallel.result.errors import ungrouped
 from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ServerGone, WarmProcess, Workspace
 from codeflash_parallel.sandbox.runner_command import ControlChannelUse, start_command, write_spec
@@ -110,10 +113,12 @@ class SlotServers:
             await self._started(start_missing)
             await self._verify()
 
-    async def _started(self, start_missing: Callable[[str], Awaitable[None]]) -> None:
+    async def _started(self, start_missing: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         before = self._fleet.count["servers"]
-        for mode in self._fleet.modes:
-            await start_missing(mode)
+        with ungrouped():
+            async with anyio.create_task_group() as group:
+                for mode in self._fleet.modes:
+                    group.start_soon(start_missing, mode)
         if self._fleet.count["servers"] != before:
             await self._settle()
 
@@ -179,8 +184,9 @@ class SlotServers:
 
     async def close(self) -> None:
         """End all servers; they are started again when they are needed."""
-        for key in tuple(self._standing):
-            await self._drop(key)
+        async with anyio.create_task_group() as group:
+            for key in tuple(self._standing):
+                group.start_soon(self._drop, key)
 
     @property
     def forks(self) -> int:

@@ -33,12 +33,12 @@ _T = TypeVar("_T")
 
 
 class _Waiter(Generic[_T]):
-    """Somebody in line. `every`: wants all slots there are, else one."""
+    """Somebody in line. `every`: wants all slots there are, else one, `from_end`: the last one."""
 
-    __slots__ = ("event", "every", "granted")
+    __slots__ = ("event", "every", "from_end", "granted")
 
-    def __init__(self, *, every: bool) -> None:
-        self.every = every
+    def __init__(self, *, every: bool, from_end: bool) -> None:
+        self.every, self.from_end = every, from_end
         self.granted: list[_T] = []
         self.event = anyio.Event()
 
@@ -66,9 +66,13 @@ class SlotQueue(Generic[_T]):
         """Slots that were handed out and have not come back."""
         return frozenset(self._taken)
 
-    async def wait(self, *, every: bool) -> list[_T]:
-        """Wait for one slot, or for all, and return them; an empty list: there are none any more."""
-        waiter = _Waiter[_T](every=every)
+    async def wait(self, *, every: bool, from_end: bool = False) -> list[_T]:
+        """Wait for one slot, or for all, and return them; an empty list: there are none any more.
+
+        Args:
+            from_end: the one that would be handed out last.
+        """
+        waiter = _Waiter[_T](every=every, from_end=from_end)
         self._waiting.append(waiter)
         self._serve()
         try:
@@ -94,7 +98,8 @@ class SlotQueue(Generic[_T]):
                 return
             waiter = self._waiting.popleft()
             if self._size:
-                waiter.granted = [self._free.popleft() for _ in range(needed)]
+                take = self._free.pop if waiter.from_end else self._free.popleft
+                waiter.granted = [take() for _ in range(needed)]
                 self._taken.update(waiter.granted)
             waiter.event.set()
 
@@ -102,9 +107,9 @@ class SlotQueue(Generic[_T]):
         """Say that whoever had a slot has it no longer; nobody else has it yet."""
         self._taken.discard(slot)
 
-    def put_back(self, slot: _T) -> None:
-        """Make a slot the first to be handed out."""
-        self._free.appendleft(slot)
+    def put_back(self, slot: _T, *, at_end: bool = False) -> None:
+        """Make a slot the first to be handed out, or the last."""
+        (self._free.append if at_end else self._free.appendleft)(slot)
         self._serve()
 
     def add_taken(self, slot: _T) -> None:
@@ -152,19 +157,22 @@ class SlotPool:
         return tuple(self._quarantined)
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Slot]:
+    async def acquire(self, *, unused: bool = False) -> AsyncIterator[Slot]:
         """Wait for a slot and hold it; on leaving it is restored and verified, however the block ends.
 
         Whoever holds a slot must not wait for another one.
 
+        Args:
+            unused: take the one that was not used for longest, and leave it so: for who needs no servers.
+
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken.
         """
-        slots = await self._wait(every=False)
+        slots = await self._wait(every=False, from_end=unused)
         try:
             yield slots[0]
         finally:
-            await self._give_back(slots)
+            await self._give_back(slots, at_end=unused)
 
     @asynccontextmanager
     async def acquire_all(self, at_least: int = 0) -> AsyncIterator[tuple[Slot, ...]]:
@@ -195,8 +203,8 @@ class SlotPool:
             self._line.add_taken(slot)
         return slots
 
-    async def _wait(self, *, every: bool) -> list[Slot]:
-        if slots := await self._line.wait(every=every):
+    async def _wait(self, *, every: bool, from_end: bool = False) -> list[Slot]:
+        if slots := await self._line.wait(every=every, from_end=from_end):
             return slots
         last = self._quarantined[-1] if self._quarantined else "none could be restored"
         raise EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
@@ -209,14 +217,14 @@ class SlotPool:
             for slot in (*slots, *self._spare.values()):
                 await slot.take_bytecode(self.baseline)
 
-    async def _give_back(self, slots: Sequence[Slot]) -> None:
+    async def _give_back(self, slots: Sequence[Slot], *, at_end: bool = False) -> None:
         """Restore slots and hand them on; a cancellation waits for that."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
                 for slot in slots:
-                    group.start_soon(self._restore, slot)
+                    group.start_soon(self._restore, slot, at_end)
 
-    async def _restore(self, slot: Slot) -> None:
+    async def _restore(self, slot: Slot, at_end: bool) -> None:  # noqa: FBT001 - for a task group
         """Make a slot fit for the next one, or replace it."""
         whole: Slot | None = None
         try:
@@ -227,7 +235,7 @@ class SlotPool:
             self._line.lose_one()
         else:
             # The next one gets it: servers that stand there are warm, and others need not be started.
-            self._line.put_back(whole)
+            self._line.put_back(whole, at_end=at_end)
         if whole is not None and whole.number > self._last:
             self._spare[whole.number] = whole
         if whole is slot:

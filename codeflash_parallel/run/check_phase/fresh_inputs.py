@@ -115,7 +115,7 @@ class FreshInputs(Examination):
         """Make inputs and the baseline's calls with them; of the captured calls one of each target."""
         context, whole = self.context, self.context.baseline
         await anyio.to_thread.run_sync(_put_inputs, folder, Path(whole.inputs))
-        async with context.quiet.shared(), context.pool.acquire() as slot:
+        async with context.quiet.shared(), context.pool.acquire(unused=True) as slot:
             return await self._learned_in(slot, folder, wanted)
 
     async def _learned_in(self, slot: Slot, folder: Path, wanted: DerivationRequest) -> Baseline:
