@@ -67,8 +67,13 @@ def run_rows(result: RunResult) -> list[list[str]]:
 
 
 def machinery_rows(result: RunResult) -> list[tuple[str, str]]:
-    """Return fork points of the checks, slots and warm servers: a name and words each."""
-    return [*_served(result.candidates), *_slots(result.slots), *_servers(result.warm)]
+    """Return phases of the run, fork points of the checks, slots and warm servers: a name and words each."""
+    return [
+        *_phases(result.timings),
+        *_served(result.candidates),
+        *_slots(result.slots),
+        *_servers(result.warm),
+    ]
 
 
 def served_by_candidate(candidates: Sequence[CandidateResult]) -> RenderableType | None:
@@ -132,6 +137,11 @@ def _figure(milliseconds: float) -> str:
     if milliseconds < _NOTHING_MS:
         return "-"
     return f"{milliseconds:.1f}" if milliseconds < _PRECISE_MS else f"{milliseconds:.0f}"
+
+
+def _phases(timings: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    if timings:
+        yield "seconds", ", ".join(f"{one_line(name)} {ms / 1e3:.1f}" for name, ms in timings.items())
 
 
 def _served(candidates: Sequence[CandidateResult]) -> Iterator[tuple[str, str]]:

@@ -419,7 +419,7 @@ class RunResult:
         seed: of everything random.
         python: interpreter that ran the tests.
         level: how deep the comparison went.
-        timings: milliseconds by phase, and in all.
+        timings: milliseconds by phase, waiting for others on this machine apart (`waited`), and in all.
         load: cores and load average.
         snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.
         pass_env: names of variables that were passed on because they were asked for; never their values.

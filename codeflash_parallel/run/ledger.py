@@ -404,7 +404,7 @@ class RunFindings:
         context: `None` until the baseline is known.
         finding: of the last race.
         timed: what the races time and why, as `RunResult.race` has it.
-        spent_ms: wall time by phase.
+        spent_ms: wall time by phase, and `waited`: while others had this machine to themselves.
     """
 
     run_id: str
@@ -417,6 +417,8 @@ class RunFindings:
     timed: Mapping[str, str] = field(default_factory=dict)
     spent_ms: dict[str, float] = field(default_factory=dict)
     _since_ns: int = field(default_factory=monotonic_ns)
+    _waits_since_ns: int = 0
+    _waited_ns: int = 0
 
     @contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
@@ -426,7 +428,23 @@ class RunFindings:
         self.lap(name)
 
     def lap(self, name: str) -> None:
-        """Add the time since the last call, or since the start, to a phase."""
+        """Add the time since the last call, or since the start, to a phase, but for what was waited."""
         now_ns = monotonic_ns()
-        self.spent_ms[name] = self.spent_ms.get(name, 0.0) + (now_ns - self._since_ns) / 1e6
+        if self._waits_since_ns:  # it still waits
+            self.waits(now=False)
+            self.waits(now=True)
+        waited_ns, self._waited_ns = self._waited_ns, 0
+        self._add(name, now_ns - self._since_ns - waited_ns)
+        if waited_ns:
+            self._add("waited", waited_ns)
         self._since_ns = now_ns
+
+    def waits(self, *, now: bool) -> None:
+        """Note that the run waits for others on this machine from now on, or no longer."""
+        now_ns = monotonic_ns()
+        if self._waits_since_ns:
+            self._waited_ns += now_ns - self._waits_since_ns
+        self._waits_since_ns = now_ns if now else 0
+
+    def _add(self, name: str, ns: int) -> None:
+        self.spent_ms[name] = self.spent_ms.get(name, 0.0) + ns / 1e6

@@ -83,7 +83,8 @@ class Run:
         self._scope.cancel()
 
     def wait(self, why: str) -> None:
-        """Tell the observers what the run waits for on this machine; empty: nothing any more."""
+        """Note, and tell the observers, what the run waits for on this machine; empty: nothing any more."""
+        self._findings.waits(now=bool(why))
         self._ledger.announce(RunWaits(run_id=self._run_id, why=why))
 
     async def evaluate(self, source: Source) -> RunResult:

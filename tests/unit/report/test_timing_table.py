@@ -122,6 +122,12 @@ def test_each_reason_is_said_once() -> None:
     ]  # fmt: skip
 
 
+def test_phases_and_what_was_waited() -> None:
+    timings = {"snapshot": 240.0, "behavior": 1250.0, "waited": 3000.0, "total": 4490.0}
+    rows = machinery_rows(run_of(checked("a"), timings=timings))
+    assert rows[0] == ("seconds", "snapshot 0.2, behavior 1.2, waited 3.0, total 4.5")
+
+
 def test_slots_and_servers() -> None:
     result = run_of(
         checked("a"),

@@ -104,3 +104,21 @@ def test_a_phase_is_announced_and_the_time_until_its_end_is_its_own() -> None:
     ]
     assert findings.spent_ms.keys() == {"check", "race"}
     assert all(ms > 0 for ms in findings.spent_ms.values())
+
+
+def test_what_is_waited_for_is_no_part_of_a_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0]
+    monkeypatch.setattr("codeflash_parallel.run.ledger.monotonic_ns", lambda: clock[0] * MS)
+    nothing: Any = None
+    findings = RunFindings(run_id="run", seed=1, races=True, setup=nothing, ledger=Ledger("run", []))
+    findings._since_ns = 0
+    steps = [(10, True), (15, False), (20, True)]
+    with findings.phase("check"):
+        for clock[0], now in steps:
+            findings.waits(now=now)
+        clock[0] = 30
+    with findings.phase("race"):
+        clock[0] = 34
+        findings.waits(now=False)
+        clock[0] = 40
+    assert findings.spent_ms == {"check": 15.0, "waited": 19.0, "race": 6.0}
