@@ -3,8 +3,8 @@
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
 under another hash seed and keeps the inputs of calls. The captured calls are replayed under both seeds
 outside pytest; what the baseline does not repeat is left out and counted. Where calls are neither compared
-nor raced, they are captured and replayed only if tests notice nothing. Last, the targets are made to raise:
-a failure that is not seen would mean that nothing can be judged here.
+nor raced, they are captured and replayed only if tests notice nothing. Beside the replays, the targets are
+made to raise: a failure that is not seen would mean that nothing can be judged here.
 
 Warm servers are started beside all this as soon as it is known what they are for.
 """
@@ -61,11 +61,11 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.config.environment import HASH_SEEDS, mentioned
 from codeflash_parallel.result.candidate_model import Edit, digest_of
-from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.errors import EnvironmentFault, ungrouped
 from codeflash_parallel.result.outcome_codes import Code, ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.warm.server_fleet import ServerWarmup
-from codeflash_parallel.workspace.slot_pool import Slot
+from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,6 +287,7 @@ class Preflight:
     """The runs of the unchanged code from which the baseline is made.
 
     Attributes:
+        pool: of which a slot is needed once.
         slot: the baseline's slot.
         sources: the snapshot's text of each target file.
         inputs: file for the captured inputs; made by a runner, read by runners only.
@@ -300,6 +301,7 @@ class Preflight:
     """
 
     runner: RunnerConfig
+    pool: SlotPool
     slot: Slot
     sources: Mapping[str, bytes]
     inputs: Path
@@ -332,12 +334,19 @@ class Preflight:
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
         captured = captured_calls(settled, second.report)
-        await self.warmth.go_on(replace(settled, calls=captured))
-        if not settled.targets:
-            return settled
-        if self.replays:
-            settled = await self._replays(settled, captured, first.report, second.report)
-        if await self._is_noticed(settled):
+        forced: list[RunnerSession] = []
+        with ungrouped():
+            async with anyio.create_task_group() as group:
+                if settled.targets:
+                    group.start_soon(self._force, settled, forced)
+                await self.warmth.go_on(replace(settled, calls=captured))
+                if settled.targets and self.replays:
+                    settled = await self._replays(settled, captured, first.report, second.report)
+                    await self.slot.discard()
+                if settled.targets:
+                    await self.warmth.verify(settled)
+                    self.steps.begin("run of the tests with targets that raise")
+        if not forced or saw_failure(forced[0]):
             return settled
         return unnoticed(settled if self.replays else await self._with_calls(settled, first))
 
@@ -448,18 +457,14 @@ class Preflight:
         self.steps.begin("the judge is asked about the baseline's own results")
         return await judge.settled(settled)
 
-    async def _is_noticed(self, draft: Baseline) -> bool:
-        """Say whether a test fails when the targets raise; points are verified meanwhile."""
-        self.steps.begin("run of the tests with targets that raise")
+    async def _force(self, draft: Baseline, ended: list[RunnerSession]) -> None:
+        """Run the tests with targets that raise, in a slot for candidates: calls are replayed meanwhile."""
         edits = forced_edits(self.runner, self.sources)
-        await self.warmth.verify(draft)
-        await self.slot.stage(edits)
-        try:
+        async with self.pool.acquire(unused=True) as slot:
+            await slot.stage(edits)
             run = SelectedRun(stop=StopRule.FIRST_FAILURE)
-            workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
+            workspace = hashed(slot.workspace, HASH_SEEDS[0])
             spec = selected_run_spec(self.runner, workspace, draft, run)
             session = await run_session(self.runner, workspace, spec, later_limits(draft))
-        finally:
-            await self.slot.discard()
         must_be_forced(session.report, edits)
-        return saw_failure(session)
+        ended.append(session)

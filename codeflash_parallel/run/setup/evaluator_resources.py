@@ -269,6 +269,7 @@ class BaselineManager:
         withheld = withheld_names(os.environ, self._setup.settings.pass_env)
         preflight = Preflight(
             runner=runner,
+            pool=demand.pool,
             slot=slot,
             sources=self._sources(runner, snapshot),
             inputs=folder / "inputs",
