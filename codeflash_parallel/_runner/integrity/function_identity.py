@@ -144,7 +144,7 @@ class Namespace:
 
 
 class _Batch:
-    """What was taken at one time, and the fields in memory that tell whether it is as it was."""
+    """Parts that were taken together, and the fields in memory that tell whether they are as they were."""
 
     def __init__(self, parts, space, code, around):
         self.ends = len(parts.spaces), len(parts.codes), len(parts.around)

@@ -57,7 +57,7 @@ from codeflash_parallel.workspace.slot_pool import Slot
 _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the comparison of results.
-_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.13
+_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.05
 #: The same with `--depth full`, raced or not.
 _FULL, _FULL_S = 4_000, 1.0
 
