@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +20,14 @@ from codeflash_parallel.result.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.cache_layout import cache_faults
+from codeflash_parallel.workspace.tree_guard import OriginalFile
 
 #: Version of the file; one of another version is made anew.
 SCHEMA = 13
 #: Files of runners that a baseline is worth nothing without.
-_BESIDE = ("inputs", "derived")
+_BESIDE = ("inputs", "derived", "bytecode.zip")
+#: Where an entry of a zip file keeps a file's mode.
+_MODE_SHIFT = 16
 #: How often it is looked whether another process has found out what we want to know, in seconds.
 _RETRY_S = 0.05
 
@@ -83,6 +88,36 @@ def save(folder: Path, baseline: Baseline) -> None:
         write_durably(folder / "baseline.json", json.dumps({**seal, "baseline": data}).encode())
     except OSError as error:
         raise EnvironmentFault("CACHE_UNWRITABLE", f"{folder} cannot be written: {error}.") from error
+
+
+def write_bytecode(folder: Path, bytecode: Mapping[str, OriginalFile]) -> None:
+    """Keep the bytecode that a baseline's runs have made: later runs need not compile the project.
+
+    Raises:
+        EnvironmentFault: the cache cannot be written.
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path, made in bytecode.items():
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = made.mode << _MODE_SHIFT
+            archive.writestr(entry, made.data)
+    with cache_faults(folder):
+        write_durably(folder / "bytecode.zip", packed.getvalue())
+
+
+def read_bytecode(folder: Path) -> dict[str, OriginalFile]:
+    """Return the bytecode that was kept with a baseline that was just loaded, by path; empty: none was."""
+    try:
+        with zipfile.ZipFile(folder / "bytecode.zip") as archive:
+            return {
+                entry.filename: OriginalFile(
+                    data=archive.read(entry), mode=entry.external_attr >> _MODE_SHIFT
+                )
+                for entry in archive.infolist()
+            }
+    except (OSError, zipfile.BadZipFile):
+        return {}
 
 
 def _sealed(folder: Path, stored: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from codeflash_parallel.workspace.slot.slot import Slot, SlotBroken, SlotResidue
 from codeflash_parallel.workspace.slot.slot_factory import EnvironmentFor, SlotFactory
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+from codeflash_parallel.workspace.tree_guard import OriginalFile
 
 __all__ = ["Slot", "SlotPool", "open_pool"]
 
@@ -209,13 +210,20 @@ class SlotPool:
         last = self._quarantined[-1] if self._quarantined else "none could be restored"
         raise EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
 
-    async def share_bytecode(self) -> None:
-        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
-        await self.baseline.accept_bytecode()
+    async def share_bytecode(self, stored: Mapping[str, OriginalFile] | None = None) -> None:
+        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots.
+
+        Args:
+            stored: what the runs of an earlier process have made of the same snapshot.
+        """
+        if stored is None:
+            await self.baseline.accept_bytecode()
+        else:
+            await self.baseline.take_bytecode(stored)
         self._bytecode_from = self.baseline
         async with self.acquire_all() as slots:
             for slot in (*slots, *self._spare.values()):
-                await slot.take_bytecode(self.baseline)
+                await slot.take_bytecode(self.baseline.bytecode)
 
     async def _give_back(self, slots: Sequence[Slot], *, at_end: bool = False) -> None:
         """Restore slots and hand them on; a cancellation waits for that."""
@@ -279,7 +287,7 @@ class SlotPool:
             partial(_healing, self._maker, partial(self._maker.make_again, number))
         )
         if self._bytecode_from is not None:
-            await made.take_bytecode(self._bytecode_from)
+            await made.take_bytecode(self._bytecode_from.bytecode)
         return made
 
 

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel import __version__
-from codeflash_parallel.baseline.baseline_store import load, load_or_learn
+from codeflash_parallel.baseline.baseline_store import load, load_or_learn, read_bytecode, write_bytecode
 from codeflash_parallel.baseline.preflight import MissingPrerequisite, Preflight
 from codeflash_parallel.baseline.step_reporter import StepReporter
 from codeflash_parallel.check.baseline_model import Baseline
@@ -232,6 +232,9 @@ class BaselineManager:
                 break
         if found is None:
             found = await load_or_learn(folder, partial(self._learn, demand, folder))
+        if self._warm is not demand.pool and (kept := await anyio.to_thread.run_sync(read_bytecode, folder)):
+            await demand.pool.share_bytecode(kept)
+            self._warm = demand.pool
         # Not this run's seed where another run has made it: what is random came out otherwise there.
         runner = replace(demand.runner, seed=found.seed)
         judge = self._judge(runner, demand.snapshot, demand.pool)
@@ -262,6 +265,8 @@ class BaselineManager:
             warmth = ServerWarmup(fleet_for, slots_for, demand.pool, group, spare=spare)
             found = replace(await self._preflight(demand, folder, warmth), seed=demand.runner.seed)
             self._warm = demand.pool
+        bytecode = demand.pool.baseline.bytecode
+        await anyio.to_thread.run_sync(write_bytecode, folder, bytecode)
         return found
 
     async def _preflight(self, demand: BaselineRequest, folder: Path, warmth: ServerWarmup) -> Baseline:
@@ -310,8 +315,8 @@ class BaselineManager:
     async def share_bytecode(self, plan: CheckPlan, pool: SlotPool) -> None:
         """Run the baseline's tests once in new slots, so that every slot starts with its bytecode.
 
-        A preflight has done it already. Servers do it for their own slot, not for the baseline's, which
-        must not differ from the others in a race.
+        A preflight has done it already, or that of an earlier run has kept it. Servers do it for their own
+        slot, not for the baseline's, which must not differ from the others in a race.
         """
         if self._warm is pool:
             return

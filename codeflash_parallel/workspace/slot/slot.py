@@ -338,9 +338,19 @@ class Slot:
         """
         await anyio.to_thread.run_sync(self._accept_bytecode)
 
-    async def take_bytecode(self, other: Slot) -> None:
-        """Copy the bytecode that another slot has accepted."""
-        await anyio.to_thread.run_sync(lambda: self._take_bytecode(other))
+    @property
+    def bytecode(self) -> dict[str, OriginalFile]:
+        """The bytecode that this slot has accepted, by path, which is good in any slot of the snapshot.
+
+        pytest's own is none of it: it names the slot that it was made in, and only the import system corrects
+        that.
+        """
+        own = self._contents.own.items()
+        return {path: made for path, made in own if is_bytecode(path) and "-pytest-" not in path}
+
+    async def take_bytecode(self, bytecode: Mapping[str, OriginalFile]) -> None:
+        """Copy the bytecode of another slot of the same snapshot."""
+        await anyio.to_thread.run_sync(self._take_bytecode, bytecode)
 
     async def keep(self) -> Path:
         """Put the slot aside for a look, as it is, and return its tree; the pool makes another."""
@@ -435,13 +445,10 @@ class Slot:
                 accepted.append(path)
         self._tree.adopt(accepted)
 
-    def _take_bytecode(self, other: Slot) -> None:
-        for path, original in other._contents.own.items():
-            # pytest's own bytecode names the slot it was made in; only the import system corrects that.
-            if not is_bytecode(path) or "-pytest-" in path or path in self._tree.known:
-                continue
+    def _take_bytecode(self, bytecode: Mapping[str, OriginalFile]) -> None:
+        for path, original in bytecode.items():
             place = self.workspace.root / path
-            if look(place.parent.parent) is None:
+            if path in self._tree.known or look(place.parent.parent) is None:
                 continue
             place.parent.mkdir(exist_ok=True)
             write_file(place, original)

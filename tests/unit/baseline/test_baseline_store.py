@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.baseline.baseline_store import load, save
+from codeflash_parallel.baseline.baseline_store import load, read_bytecode, save, write_bytecode
 from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.workspace.tree_guard import OriginalFile
 
 
 def baseline(inputs: str) -> Baseline:
@@ -77,3 +78,21 @@ def test_inputs_that_are_not_its_own_make_it_none(folder: Path, what: str) -> No
     else:
         (folder / "inputs").write_bytes(b"pickles")
     assert load(folder) is None
+
+
+def test_bytecode_comes_back_with_its_modes_and_is_part_of_what_is_believed(folder: Path) -> None:
+    made = {
+        "pkg/__pycache__/a.cpython-311.pyc": OriginalFile(data=b"\xcb\r\r\n" + bytes(99), mode=0o100644),
+        "pkg/__pycache__/ä b.cpython-311.pyc": OriginalFile(data=b"", mode=0o100600),
+    }
+    assert read_bytecode(folder) == {}
+    write_bytecode(folder, made)
+    assert load(folder) is None, "it came after what was sealed"
+    save(folder, baseline(str(folder / "inputs")))
+    assert load(folder) is not None
+    assert read_bytecode(folder) == made
+    data = (folder / "bytecode.zip").read_bytes()
+    (folder / "bytecode.zip").write_bytes(data.replace(b"\xcb\r\r\n", b"\xcb\r\r\r"))
+    assert load(folder) is None
+    (folder / "bytecode.zip").write_bytes(b"no archive")
+    assert read_bytecode(folder) == {}

@@ -171,6 +171,23 @@ async def test_bytecode_of_the_baseline_serves_every_slot(world: World) -> None:
             assert (slots[0].workspace.root / names[0]).is_file()
 
 
+async def test_bytecode_that_was_kept_serves_a_later_pool_of_the_snapshot(world: World) -> None:
+    world.init({"m.py": "one = 1\n"})
+    async with world.mirror() as mirror:
+        snapshot = await mirror.snapshot(request())
+        async with world.pool(mirror, snapshot) as pool:
+            py_compile.compile(str(pool.baseline.workspace.root / "m.py"), doraise=True)
+            await pool.share_bytecode()
+            kept = pool.baseline.bytecode
+        (name,) = kept
+        async with world.pool(mirror, snapshot) as pool:
+            await pool.share_bytecode(kept)
+            async with pool.acquire_all() as slots:
+                for slot in (pool.baseline, *slots):
+                    assert (slot.workspace.root / name).read_bytes() == kept[name].data
+                    assert await slot.audit() == ()
+
+
 async def test_a_kept_slot_stays_and_another_takes_its_place(world: World) -> None:
     world.init()
     async with world.mirror() as mirror:
