@@ -62,9 +62,15 @@ class PytestIntegrity:
         self._builtins = frozenset(vars(builtins))
         self._manager = self._inner = None
         self._replaced = set()
+        self._has_collected = self._is_forked_late = False
         self._parts.take(builtins.__name__, vars(builtins))
         self._take_modules()
-        on_fork(self._replaced.clear)
+        on_fork(self._renew)
+
+    def _renew(self):
+        """Note in a fork whether anything of a candidate's has been run by now."""
+        self._replaced.clear()
+        self._is_forked_late = self._has_collected
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config):
@@ -74,10 +80,14 @@ class PytestIntegrity:
         self._take_modules()
         yield
 
+    def pytest_collection_modifyitems(self):
+        """Note that tests were collected: a fork from now on imports nothing of a candidate's."""
+        self._has_collected = True
+
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session):
-        """Look at the names that imports have left, and at everything after the tests."""
-        self._look(all_kinds=False)
+        """Look at what imports have left (at names alone, where no candidate's were), and after the tests."""
+        self._look(all_kinds=not self._is_forked_late)
         tests = [(item, item.__dict__.get("_obj")) for item in getattr(session, "items", ())]
         codes = [(item, found, getattr(bare(found), "__code__", None)) for item, found in tests]
         yield
