@@ -11,10 +11,12 @@ differs in the same way is where the next round begins. It decides nothing.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
@@ -45,7 +47,9 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.config.settings import ComparisonMode, InputDepth
+from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.result.candidate_model import Candidate, name_of
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 from codeflash_parallel.result.result_model import FirstDifference
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
@@ -58,6 +62,8 @@ _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the comparison of results.
 _INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.05
+#: Constants of earlier fields are kept beside new ones up to here, and where.
+_MOST_JOINT, _WANTED = 64, "wanted.json"
 #: The same with `--depth full`, raced or not.
 _FULL, _FULL_S = 4_000, 1.0
 
@@ -97,8 +103,7 @@ class FreshInputs(Examination):
             wanted = replace(wanted, inside=_FULL, check_s=_FULL_S)
         elif self.context.races:
             wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
-        name = name_of([sorted(map(repr, constants)), wanted.inside, wanted.check_s])
-        folder = Path(whole.inputs).parent / "fresh" / name
+        folder, wanted = await anyio.to_thread.run_sync(fitting, Path(whole.inputs).parent / "fresh", wanted)
         known = await load_or_learn(folder, partial(self._learned, folder, wanted))
         self.known = known if known.derived else None
 
@@ -114,7 +119,7 @@ class FreshInputs(Examination):
     async def _learned(self, folder: Path, wanted: DerivationRequest) -> Baseline:
         """Make inputs and the baseline's calls with them; of the captured calls one of each target."""
         context, whole = self.context, self.context.baseline
-        await anyio.to_thread.run_sync(_put_inputs, folder, Path(whole.inputs))
+        await anyio.to_thread.run_sync(_put_inputs, folder, Path(whole.inputs), wanted)
         async with context.quiet.shared(), context.pool.acquire(unused=True) as slot:
             return await self._learned_in(slot, folder, wanted)
 
@@ -176,8 +181,39 @@ class FreshInputs(Examination):
         return self.context.runner, self.known or self.context.baseline
 
 
-def _put_inputs(folder: Path, inputs: Path) -> None:
+def fitting(parent: Path, wanted: DerivationRequest) -> tuple[Path, DerivationRequest]:
+    """Return a folder of inputs that are made of all wanted constants, and what is wanted there. Blocking.
+
+    What an earlier field of the same baseline had made is taken where its constants are among those; else
+    new ones are joined with its constants, so that the fields of a loop soon find what they need.
+
+    Args:
+        parent: of the folders, one for each set of constants.
+        wanted: by a field.
+    """
+    known = list(_made_before(parent, wanted))
+    fits = [found for found in known if set(found[1].constants) >= set(wanted.constants)]
+    if fits:
+        return min(fits, key=lambda found: len(found[1].constants))
+    earlier = known[-1][1].constants if known else ()
+    joint = tuple(dict.fromkeys((*wanted.constants, *earlier)))[: max(_MOST_JOINT, len(wanted.constants))]
+    name = name_of([sorted(map(repr, joint)), wanted.inside, wanted.check_s])
+    return parent / name, replace(wanted, constants=joint)
+
+
+def _made_before(parent: Path, wanted: DerivationRequest) -> Iterator[tuple[Path, DerivationRequest]]:
+    """Yield folders with as many inputs as are wanted, and what they were made of, the newest last."""
+    for path in sorted(parent.glob("*/baseline.json"), key=lambda path: path.stat().st_mtime_ns):
+        with suppress(OSError, ValueError, TypeError):
+            plain = json.loads((path.parent / _WANTED).read_bytes())
+            made = replace(wanted, constants=tuple(plain["constants"]))
+            if to_plain(made) == plain:
+                yield path.parent, made
+
+
+def _put_inputs(folder: Path, inputs: Path, wanted: DerivationRequest) -> None:
     """Put captured inputs beside those that are made of them: what is kept there is whole by itself."""
+    write_atomically(folder / _WANTED, json.dumps(to_plain(wanted)).encode())
     (folder / "inputs").unlink(missing_ok=True)
     try:
         (folder / "inputs").hardlink_to(inputs)
