@@ -204,7 +204,7 @@ def fitting(parent: Path, wanted: DerivationRequest) -> tuple[Path, DerivationRe
 def _made_before(parent: Path, wanted: DerivationRequest) -> Iterator[tuple[Path, DerivationRequest]]:
     """Yield folders with as many inputs as are wanted, and what they were made of, the newest last."""
     for path in sorted(parent.glob("*/baseline.json"), key=lambda path: path.stat().st_mtime_ns):
-        with suppress(OSError, ValueError, TypeError):
+        with suppress(OSError, ValueError, TypeError, KeyError):
             plain = json.loads((path.parent / _WANTED).read_bytes())
             made = replace(wanted, constants=tuple(plain["constants"]))
             if to_plain(made) == plain:
