@@ -145,6 +145,8 @@ class SlotPool:
         self._spare: dict[int, Slot] = {}
         self._quarantined: list[str] = []
         self._bytecode_from: Slot | None = None
+        self._offered: Mapping[str, OriginalFile] = {}
+        self._furnished: set[Slot] = set()
         self._restoring: dict[int, SlotResidue] = {}
 
     @property
@@ -171,6 +173,7 @@ class SlotPool:
         """
         slots = await self._wait(every=False, from_end=unused)
         try:
+            await self._furnish(slots[0])
             yield slots[0]
         finally:
             await self._give_back(slots, at_end=unused)
@@ -210,20 +213,32 @@ class SlotPool:
         last = self._quarantined[-1] if self._quarantined else "none could be restored"
         raise EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
 
-    async def share_bytecode(self, stored: Mapping[str, OriginalFile] | None = None) -> None:
-        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots.
+    def offer_bytecode(self, stored: Mapping[str, OriginalFile]) -> None:
+        """Give each slot, when it is next used, what the baseline's runs of an earlier process have made.
 
         Args:
-            stored: what the runs of an earlier process have made of the same snapshot.
+            stored: of the same snapshot.
         """
-        if stored is None:
-            await self.baseline.accept_bytecode()
-        else:
-            await self.baseline.take_bytecode(stored)
+        self._offered = stored
+
+    @property
+    def has_bytecode(self) -> bool:
+        """Whether slots get the bytecode of the baseline's runs, of this process or of an earlier one."""
+        return bool(self._offered) or self._bytecode_from is not None
+
+    async def share_bytecode(self) -> None:
+        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
+        await self._furnish(self.baseline)
+        await self.baseline.accept_bytecode()
         self._bytecode_from = self.baseline
         async with self.acquire_all() as slots:
             for slot in (*slots, *self._spare.values()):
                 await slot.take_bytecode(self.baseline.bytecode)
+
+    async def _furnish(self, slot: Slot) -> None:
+        if self._offered and slot not in self._furnished:
+            self._furnished.add(slot)
+            await slot.take_bytecode(self._offered)
 
     async def _give_back(self, slots: Sequence[Slot], *, at_end: bool = False) -> None:
         """Restore slots and hand them on; a cancellation waits for that."""

@@ -232,9 +232,8 @@ class BaselineManager:
                 break
         if found is None:
             found = await load_or_learn(folder, partial(self._learn, demand, folder))
-        if self._warm is not demand.pool and (kept := await anyio.to_thread.run_sync(read_bytecode, folder)):
-            await demand.pool.share_bytecode(kept)
-            self._warm = demand.pool
+        if not demand.pool.has_bytecode:
+            demand.pool.offer_bytecode(await anyio.to_thread.run_sync(read_bytecode, folder))
         # Not this run's seed where another run has made it: what is random came out otherwise there.
         runner = replace(demand.runner, seed=found.seed)
         judge = self._judge(runner, demand.snapshot, demand.pool)
@@ -320,9 +319,10 @@ class BaselineManager:
         """
         if self._warm is pool:
             return
-        workspace = pool.baseline.workspace
-        spec = selected_run_spec(plan.runner, workspace, plan.baseline, SelectedRun())
-        await run_session(plan.runner, workspace, spec, ProcessLimits(wall_s=_WARM_UP_S))
+        if not pool.has_bytecode:
+            workspace = pool.baseline.workspace
+            spec = selected_run_spec(plan.runner, workspace, plan.baseline, SelectedRun())
+            await run_session(plan.runner, workspace, spec, ProcessLimits(wall_s=_WARM_UP_S))
         await pool.share_bytecode()
         self._warm = pool
 

@@ -446,6 +446,7 @@ class Slot:
         self._tree.adopt(accepted)
 
     def _take_bytecode(self, bytecode: Mapping[str, OriginalFile]) -> None:
+        taken: dict[str, None] = {}
         for path, original in bytecode.items():
             place = self.workspace.root / path
             if path in self._tree.known or look(place.parent.parent) is None:
@@ -453,7 +454,8 @@ class Slot:
             place.parent.mkdir(exist_ok=True)
             write_file(place, original)
             self._contents.own[path] = original
-            self._tree.adopt((str(Path(path).parent), path))
+            taken |= dict.fromkeys((str(Path(path).parent), path))
+        self._tree.adopt(taken)  # all at once: it may wait for the clock of files to move
 
 
 def _identity(folder: Path) -> tuple[int, int, int]:
