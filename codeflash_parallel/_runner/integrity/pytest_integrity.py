@@ -22,7 +22,6 @@ import types
 
 import pytest
 
-from ..session import on_fork
 from .function_identity import PACKAGE, FunctionIdentities, bare, functions
 
 #: Packages whose modules are the runner: ours is a part of it.
@@ -62,15 +61,9 @@ class PytestIntegrity:
         self._builtins = frozenset(vars(builtins))
         self._manager = self._inner = None
         self._replaced = set()
-        self._has_collected = self._is_forked_late = False
+        self._has_looked = False
         self._parts.take(builtins.__name__, vars(builtins))
         self._take_modules()
-        on_fork(self._renew)
-
-    def _renew(self):
-        """Note in a fork whether anything of a candidate's has been run by now."""
-        self._replaced.clear()
-        self._is_forked_late = self._has_collected
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config):
@@ -80,14 +73,17 @@ class PytestIntegrity:
         self._take_modules()
         yield
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self):
-        """Note that tests were collected: a fork from now on imports nothing of a candidate's."""
-        self._has_collected = True
+        """Look at what imports have left: a template does so once for all that are forked after it."""
+        self._look()
+        self._has_looked = True
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session):
-        """Look at what imports have left (at names alone, where no candidate's were), and after the tests."""
-        self._look(all_kinds=not self._is_forked_late)
+        """Look once more after the tests; before them where a plugin has collected in a way of its own."""
+        if not self._has_looked:
+            self._look()
         tests = [(item, item.__dict__.get("_obj")) for item in getattr(session, "items", ())]
         codes = [(item, found, getattr(bare(found), "__code__", None)) for item, found in tests]
         yield
@@ -149,14 +145,14 @@ class PytestIntegrity:
         for what, by in self._central.changed():
             self._note(what, by)
 
-    def _look(self, *, all_kinds=True):
-        """Look at everything, or at names only; what came after the project's code must hold none of it."""
+    def _look(self):
+        """Look at everything; what came after the project's code must hold none of it."""
         first = len(self._parts.codes)
         self._take_modules()
         for function, name, key, code, _ in self._parts.codes[first:]:
             if self._places.relative(code.co_filename) is not None:
                 self._note("%s.%s" % (name, key), function)
-        suspects = self._parts.suspects(all_kinds=all_kinds)
+        suspects = self._parts.suspects()
         for what, by in self._parts.changed(suspects):
             self._note(what, by)
         for space in suspects[0]:

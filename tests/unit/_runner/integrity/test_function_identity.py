@@ -82,7 +82,6 @@ def test_only_what_may_have_changed_is_looked_at() -> None:
     (space,), codes, around = parts.suspects()
     assert (space.name, space.added(), around) == ("n", [("more", _other)], [])
     assert [name for _, name, *_ in codes] == ["o"]
-    assert parts.suspects(all_kinds=False)[1] == []
 
 
 def test_a_class_has_other_bases_and_more_names() -> None:
