@@ -379,7 +379,7 @@ and `candidate` (an id or null).
 | `warned` | `message` |
 | `step_changed` | `step`: the current step, as a clause; `done` of `total` tests or calls (a total of 0 is unknown) |
 | `run_waits` | `why`: what is waited for on this machine, as a clause; empty: no longer |
-| `race_progress` | after every round of a race; `candidate` leads: `stage` (`race` or `confirmation`), `rounds`, `most_rounds`, `racing`, `speedup` of the leader (an estimate, no claim), `seconds_left` of the budget |
+| `race_progress` | after every round of a race; `candidate` leads: `stage` (`race` or `confirmation`), `rounds`, `most_rounds`, `racing`, `speedup` of the leader (an estimate, no claim), `seconds_left` of the budget, `out`: candidates that are timed no longer, and why |
 | `run_finished` | the document itself; always the last line |"""
 
 

@@ -38,6 +38,7 @@ from codeflash_parallel.race.round import (
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, claimed, track
 from codeflash_parallel.race.statistics.sequential_test import (
     SPRINT_ROUNDS,
+    WHY_OUT,
     ArmStanding,
     InterimState,
     centre,
@@ -401,7 +402,13 @@ class _Race:
             leader=CandidateId(leader) if leader else None,
             speedup=exp(centre(tracks[leader])) if leader else 0.0,
             seconds_left=max(0.0, self._left_ns() / SECOND),
+            out={CandidateId(arm): self._why_out(arm) for arm in self._arms if arm not in tracks},
         )
+
+    def _why_out(self, arm: str) -> str:
+        if arm in self._out:
+            return self._out[arm].reason
+        return WHY_OUT.get(self._looks.standing(arm), "it left")
 
     def outcome(self) -> Raced:
         return Raced(

@@ -69,7 +69,12 @@ def open_board(stream: TextIO) -> Iterator[Observer]:
 
 @dataclass(kw_only=True, slots=True)
 class BoardRow:
-    """One candidate on the board; `since` and `until` are seconds of the board's clock."""
+    """One candidate on the board.
+
+    Attributes:
+        since, until: seconds of the board's clock.
+        out: why the race times it no longer; empty: it does.
+    """
 
     candidate: CandidateId
     since: float
@@ -77,6 +82,7 @@ class BoardRow:
     slot: int = 0
     until: float | None = None
     result: CandidateResult | None = None
+    out: str = ""
 
     def elapsed(self, now: float) -> float:
         """Return the seconds since it was first at work."""
@@ -113,10 +119,13 @@ class Progress:
                 self._begin(event)
             case RaceProgress():
                 self._race = event
+                for candidate, why in event.out.items():
+                    self._row(candidate).out = why
             case RunWaits():
                 self._waits = event.why
             case CandidateMoved():
                 row = self._row(event.candidate)
+                row.out = ""
                 if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
                     row.since = self._now()
                 row.stage, row.slot, row.until, row.result = event.stage, event.slot, None, None
@@ -149,6 +158,7 @@ class PlainLines(Progress):
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         super().__init__(console, clock)
         self._said: set[tuple[str, str]] = set()
+        self._said_out: set[tuple[str, CandidateId]] = set()
         self._said_step, self._said_s = "", 0.0
         self._said_race: tuple[str, str | None] = ("", None)
 
@@ -161,6 +171,7 @@ class PlainLines(Progress):
             case StepChanged():
                 self._stepped(event.step)
             case RaceProgress():
+                self._left_race(event)
                 state = (event.stage, event.leader)
                 if state != self._said_race or self._now() - self._said_s >= _ROUND_S:
                     self._say(race_words(event))
@@ -177,6 +188,13 @@ class PlainLines(Progress):
                 self._say(f"warning: {event.message}")
             case _:
                 pass  # other steps are too many for a log
+
+    def _left_race(self, race: RaceProgress) -> None:
+        """Write who was timed in the round before, and is so no longer."""
+        for candidate, why in race.out.items():
+            if (race.stage, candidate) not in self._said_out:
+                self._said_out.add((race.stage, candidate))
+                self._say(f"out {candidate}: {why}")
 
     def _stepped(self, step: str) -> None:
         """Write a step when it begins, and from time to time while it goes on."""
@@ -280,6 +298,7 @@ def _cells(row: BoardRow, now: float) -> tuple[Text, ...]:
     if row.result is not None:
         stage = Text(verdict_cell(row.result), style=STYLES[row.result.status])
     else:
-        stage = Text(row.stage.value, style="bold" if row.slot else "dim")
+        words = f"out: {one_line(row.out)}" if row.out else row.stage.value
+        stage = Text(words, style="bold" if row.slot else "dim")
     waiting = row.stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED}
     return slot, name, stage, Text("" if waiting else f"{row.elapsed(now):.1f} s", style="dim")

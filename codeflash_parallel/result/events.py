@@ -8,7 +8,8 @@ some of the tests is checked again, with all of them, before it may race.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -172,6 +173,7 @@ class RaceProgress:
         leader: the fastest of them so far.
         speedup: its estimate, over the baseline; no claim.
         seconds_left: of this race's budget; it takes that long at most.
+        out: candidates that are timed no longer, and why, a clause each.
     """
 
     run_id: str
@@ -182,6 +184,7 @@ class RaceProgress:
     leader: CandidateId | None
     speedup: float
     seconds_left: float
+    out: Mapping[CandidateId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -206,6 +206,14 @@ class ArmStanding(StrEnum):
 
 #: Standings of which a candidate is still timed.
 TIMED = frozenset({ArmStanding.OPEN, ArmStanding.FASTER})
+#: Why one of another standing is not timed any longer; `OUT` has a reason of its own.
+WHY_OUT = {
+    ArmStanding.FUTILE: "no gain is in sight",
+    ArmStanding.HOPELESS: "slower in each of its first rounds",
+    ArmStanding.REGRESSES: "slower in a group of tests",
+    ArmStanding.BEATEN: "another one is faster",
+    ArmStanding.BEHIND: "others are ahead",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

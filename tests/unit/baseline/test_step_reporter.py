@@ -15,8 +15,9 @@ from codeflash_parallel.check.session.runner_report import TestOutcome as OneTes
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.report.json_lines import JsonLines
 from codeflash_parallel.report.progress_board import LiveBoard, PlainLines
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.events import PhaseStarted, RaceProgress, StepChanged
+from codeflash_parallel.result.events import CandidateMoved, PhaseStarted, RaceProgress, Stage, StepChanged
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessExit
 
@@ -118,7 +119,7 @@ def test_a_run_that_ended_is_not_asked():
     )
 
 
-def race(rounds, leader, stage="race"):
+def race(rounds, leader, stage="race", **out):
     return RaceProgress(
         run_id="r",
         stage=stage,
@@ -128,7 +129,28 @@ def race(rounds, leader, stage="race"):
         leader=leader,
         speedup=1.5,
         seconds_left=20.0,
+        out=out,
     )
+
+
+def test_a_race_says_once_who_is_out_and_why():
+    stream = io.StringIO()
+    lines = PlainLines(Console(file=stream, width=100), lambda: 0.0)
+    for event in (race(5, "a"), race(6, "a", b="others are ahead"), race(7, "a", b="others are ahead")):
+        lines(event)
+    assert stream.getvalue().splitlines() == [
+        "race: round 5, 3 candidates, a leads with 1.50x, 20 s left at most",
+        "out b: others are ahead",
+    ]
+    board = LiveBoard(Console(file=io.StringIO(), width=100), lambda: 0.0)
+    for event in (
+        CandidateMoved(run_id="r", candidate=CandidateId("b"), stage=Stage.RACING, slot=0),
+        race(6, "a", b="others are ahead"),
+    ):
+        board._update(event)
+    console = Console(file=io.StringIO(), width=100)
+    console.print(board.render())
+    assert "out: others are ahead" in console.file.getvalue()
 
 
 def test_a_race_says_who_leads_and_says_so_again_after_a_while():
