@@ -42,13 +42,15 @@ def reader(dictionaries, classes, functions, cells):
     spaces = [space if isinstance(space, dict) else gc.get_referents(space)[0] for space in dictionaries]
     if not all(isinstance(space, dict) for space in spaces):
         return None
-    addresses = [id(space) + version for space in spaces]
-    addresses += [id(kind) + bases for kind in classes]
+    pieces = [(id(space) + version, 1) for space in spaces]
+    pieces += [(id(kind) + bases, 1) for kind in classes]
     for function in functions:
-        addresses += [id(function) + code, id(function) + defaults]
-    addresses += [id(cell) + content for cell in cells]
+        pieces += [(id(function) + code, 1), (id(function) + defaults, 1)]
+    if defaults == code + _WORD:  # from 3.10 on
+        pieces[len(spaces) + len(classes) :] = [(id(function) + code, 2) for function in functions]
+    pieces += [(id(cell) + content, 1) for cell in cells]
     try:
-        return MemoryFields(addresses)
+        return MemoryFields(pieces)
     except OSError:
         return None
 
@@ -57,15 +59,20 @@ class MemoryFields:
     """Words at some addresses, and whether they are what they were.
 
     Args:
-        addresses: of words in this process; whoever makes this keeps alive what lies there.
+        pieces: addresses in this process, and how many words lie there; whoever makes this keeps them alive.
 
     Raises:
         OSError: the kernel does not read them.
     """
 
-    def __init__(self, addresses):
-        self._count = len(addresses)
-        self._pieces = (_Piece * self._count)(*[(address, _WORD) for address in addresses])
+    def __init__(self, pieces):
+        self._pieces = (_Piece * len(pieces))(*[(address, words * _WORD) for address, words in pieces])
+        sizes = [words * _WORD for _, words in pieces]
+        self._calls = [
+            (at, min(_MOST_PIECES, len(sizes) - at), sum(sizes[at : at + _MOST_PIECES]))
+            for at in range(0, len(sizes), _MOST_PIECES)
+        ]
+        self._size = sum(sizes)
         self._before = self._read()
 
     def changed(self):
@@ -77,14 +84,14 @@ class MemoryFields:
         return [number for number, word in enumerate(words) if word != before[number]]
 
     def _read(self):
-        taken = ctypes.create_string_buffer(self._count * _WORD)
-        start, first = ctypes.addressof(taken), ctypes.addressof(self._pieces)
-        for at in range(0, self._count, _MOST_PIECES):
-            count = min(_MOST_PIECES, self._count - at)
-            here = _Piece(start + at * _WORD, count * _WORD)
+        taken = ctypes.create_string_buffer(self._size)
+        place, first = ctypes.addressof(taken), ctypes.addressof(self._pieces)
+        for at, count, size in self._calls:
+            here = _Piece(place, size)
             there = ctypes.c_void_p(first + at * ctypes.sizeof(_Piece))
-            if _read(os.getpid(), ctypes.byref(here), 1, there, count, 0) != count * _WORD:
+            if _read(os.getpid(), ctypes.byref(here), 1, there, count, 0) != size:
                 raise OSError(ctypes.get_errno(), "process_vm_readv does not read this process")
+            place += size
         return taken.raw
 
 
@@ -136,7 +143,7 @@ def _versions_tell(offset):
 
 def _changes(address, step):
     try:
-        word = MemoryFields([address])
+        word = MemoryFields([(address, 1)])
     except OSError:
         return None
     step()
