@@ -171,6 +171,7 @@ async def test_servers_that_are_killed_are_started_again(shop: Path) -> None:
     assert processes_of(cache) == []
 
 
+@pytest.mark.own_baseline
 @pytest.mark.anyio
 async def test_a_suite_that_cannot_be_forked_gets_new_processes_and_says_why(tmp_path: Path) -> None:
     thread = """
@@ -189,6 +190,7 @@ async def test_a_suite_that_cannot_be_forked_gets_new_processes_and_says_why(tmp
     assert sum("always there" in warning for warning in result.warnings) == 1
 
 
+@pytest.mark.own_baseline
 @pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: Path) -> None:
