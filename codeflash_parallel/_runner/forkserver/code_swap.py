@@ -25,8 +25,9 @@ UNSWAPPABLE_STATUS = 75
 _CALLED = "__codeflash_called__"
 #: Flag of the code of functions; `inspect` knows it, too, but takes long to import.
 _OPTIMIZED = 0x1
-#: Whether classes know the line on which they begin.
+#: Whether classes know the line on which they begin, and by which names they know their text.
 _CLASSES_KNOW_LINES = sys.version_info >= (3, 13)
+_OF_ITS_TEXT = frozenset({"__firstlineno__", "__static_attributes__"})
 
 
 class SwapRefusal(Exception):  # noqa: N818 - a fact about the candidate, one clause
@@ -184,11 +185,27 @@ def _executed(place):
     name, code = place
     if code.co_flags & _OPTIMIZED:
         return name
-    if name and _CLASSES_KNOW_LINES:  # the rest of it says on which line it stands
-        return name, code.co_names, code.co_cellvars
+    if name and _CLASSES_KNOW_LINES:
+        return name, code.co_names, code.co_cellvars, _class_steps(code)
     # Text tells types apart, and the signs of zeros.
     constants = [repr(constant) for constant in code.co_consts if not isinstance(constant, types.CodeType)]
     return name, code.co_names, code.co_cellvars, code.co_code, constants
+
+
+def _class_steps(code):
+    """Return what the body of a class does, but for what it says of its own text."""
+    import dis
+
+    steps = []
+    for step in dis.get_instructions(code):
+        if step.opname == "STORE_NAME" and step.argval in _OF_ITS_TEXT:
+            del steps[-1:]
+        elif step.opname.endswith("_CONST"):
+            constant = step.argval
+            steps.append(constant.co_name if isinstance(constant, types.CodeType) else repr(constant))
+        else:
+            steps.append((step.opname, step.arg))
+    return steps
 
 
 def _is_class(code):

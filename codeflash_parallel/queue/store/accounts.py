@@ -48,20 +48,22 @@ UPDATE queue SET
 _SHARE_FLOOR = """
 SELECT COALESCE(
     (SELECT MIN(vtime) FROM accounts
-        WHERE submitter = '' AND share <> ?1 AND share IN (SELECT share FROM busy)),
+        WHERE submitter = '' AND share <> :share AND share IN (SELECT share FROM busy)),
     (SELECT MAX(vtime) FROM accounts WHERE submitter = '')
 )
 """
 _SUBMITTER_FLOOR = """
 SELECT COALESCE(
-    (SELECT MIN(vtime) FROM accounts WHERE share = ?1 AND submitter NOT IN ('', ?2)
-        AND submitter IN (SELECT submitter FROM busy WHERE share = ?1)),
-    (SELECT MAX(vtime) FROM accounts WHERE share = ?1 AND submitter <> '')
+    (SELECT MIN(vtime) FROM accounts WHERE share = :share AND submitter NOT IN ('', :submitter)
+        AND submitter IN (SELECT submitter FROM busy WHERE share = :share)),
+    (SELECT MAX(vtime) FROM accounts WHERE share = :share AND submitter <> '')
 )
 """
-_SHARE_WAITS = "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND ready = 1 AND share = ?1)"
+_SHARE_WAITS = "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND ready = 1 AND share = :share)"
 _SUBMITTER_WAITS = """
-SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND ready = 1 AND share = ?1 AND submitter = ?2)
+SELECT EXISTS (
+    SELECT 1 FROM jobs WHERE state = 'queued' AND ready = 1 AND share = :share AND submitter = :submitter
+)
 """
 _CATCH_UP = """
 UPDATE accounts SET vtime = (SELECT vtime FROM accounts WHERE share = ? AND submitter = ?)
@@ -138,7 +140,7 @@ class Accounts:
             ("", _SHARE_WAITS, _SHARE_FLOOR),
             (submitter, _SUBMITTER_WAITS, _SUBMITTER_FLOOR),
         ):
-            values = (share, name) if name else (share,)
+            values = {"share": share, "submitter": name}
             if not self._database.number(waits, values):
                 self._database.execute(
                     "UPDATE accounts SET vtime = MAX(vtime, ?), since = ? WHERE share = ? AND submitter = ?",

@@ -251,7 +251,7 @@ class Database:
         found: sqlite3.Row | None = self._connection.execute(sql, values).fetchone()
         return found
 
-    def number(self, sql: str, values: Sequence[Any] = ()) -> int:
+    def number(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> int:
         """Return the number that a query computes; 0 for none."""
         return self._connection.execute(sql, values).fetchone()[0] or 0
 

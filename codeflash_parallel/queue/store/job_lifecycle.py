@@ -31,8 +31,8 @@ _RUNNING = "FROM jobs WHERE state = 'running'"
 _DELAYED = "FROM jobs WHERE state = 'queued' AND ready = 0"
 
 _IS_DUE = f"""
-SELECT EXISTS (SELECT 1 {_WAITING} AND queued_ms <= ?1)
-    OR EXISTS (SELECT 1 {_RUNNING} AND lease_ms <= ?2) OR EXISTS (SELECT 1 {_DELAYED} AND due_ms <= ?2)
+SELECT EXISTS (SELECT 1 {_WAITING} AND queued_ms <= :oldest)
+    OR EXISTS (SELECT 1 {_RUNNING} AND lease_ms <= :now) OR EXISTS (SELECT 1 {_DELAYED} AND due_ms <= :now)
 """
 _NEXT_START = """
 SELECT MIN(oldest_ms) FROM (
@@ -240,7 +240,7 @@ class JobLifecycle:
     def is_due(self, now_ms: int) -> bool:
         """Return whether anything is due."""
         oldest_ms = now_ms - self._timeout_ms if self._timeout_ms else -1
-        return bool(self._database.number(_IS_DUE, (oldest_ms, now_ms)))
+        return bool(self._database.number(_IS_DUE, {"oldest": oldest_ms, "now": now_ms}))
 
     def sweep(self, now_ms: int) -> None:
         """Expire jobs, requeue those of dead workers, and end pauses."""

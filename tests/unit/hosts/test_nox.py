@@ -9,6 +9,8 @@ import pytest
 
 import codeflash_parallel
 
+pytest.importorskip("nox")  # which newer Pythons do not get
+
 NOXFILE = """
 import nox
 from codeflash_parallel.hosts.nox import evaluate_session

@@ -67,7 +67,10 @@ def test_the_attributes_of_a_copy_are_in_no_dictionary_of_its_own() -> None:
     copy = copy_of(Plain())
     assert dict not in map(type, gc.get_referents(copy))
     assert copy.me is copy
-    assert dict in map(type, gc.get_referents(pickle.loads(pickle.dumps(Plain()))))
+    # From 3.13 on no object has one before it is asked for.
+    assert sys.version_info >= (3, 13) or dict in map(
+        type, gc.get_referents(pickle.loads(pickle.dumps(Plain())))
+    )
 
 
 @pytest.mark.parametrize("kind", [Plain, Refusing, Described, Slotted, Numbered])
