@@ -12,8 +12,9 @@ import array
 import ctypes
 import functools
 import gc
-import os
 import sys
+from ctypes import addressof, byref, create_string_buffer
+from os import getpid  # kept from the start: where a test replaces it, another process would be read
 
 #: Pieces that one call of the kernel takes (IOV_MAX).
 _MOST_PIECES = 1024
@@ -76,20 +77,23 @@ class MemoryFields:
         self._before = self._read()
 
     def changed(self):
-        """Return the numbers of the words that are others now."""
-        now = self._read()
+        """Return the numbers of the words that are others now; all, where the kernel reads none any more."""
+        try:
+            now = self._read()
+        except OSError:
+            return list(range(self._size // _WORD))
         if now == self._before:
             return []
         words, before = array.array("Q", now), array.array("Q", self._before)
         return [number for number, word in enumerate(words) if word != before[number]]
 
     def _read(self):
-        taken = ctypes.create_string_buffer(self._size)
-        place, first = ctypes.addressof(taken), ctypes.addressof(self._pieces)
+        taken = create_string_buffer(self._size)
+        place, first = addressof(taken), addressof(self._pieces)
         for at, count, size in self._calls:
             here = _Piece(place, size)
             there = ctypes.c_void_p(first + at * ctypes.sizeof(_Piece))
-            if _read(os.getpid(), ctypes.byref(here), 1, there, count, 0) != size:
+            if _read(getpid(), byref(here), 1, there, count, 0) != size:
                 raise OSError(ctypes.get_errno(), "process_vm_readv does not read this process")
             place += size
         return taken.raw

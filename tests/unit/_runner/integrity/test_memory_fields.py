@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from types import CellType, FunctionType
@@ -100,6 +101,34 @@ def test_a_fork_has_the_words_of_its_parent() -> None:
         space["a"] = 2
         os._exit(0 if same and fields.changed() == [0] else 1)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_where_a_test_replaces_getpid_this_process_is_read_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space = {"a": 1}
+    fields = reader((space,))
+    pid = os.fork()  # it has the memory as it was
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: pid)
+            space["a"] = 2
+            assert fields.changed() == [0]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_where_the_kernel_reads_nothing_any_more_everything_is_suspect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spaces = {"a": 1}, {"b": 2}
+    fields = reader(spaces)
+    monkeypatch.setattr(memory_fields, "_read", lambda *_: -1)
+    assert fields.changed() == [0, 1]
 
 
 def test_where_the_kernel_reads_nothing_there_is_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
