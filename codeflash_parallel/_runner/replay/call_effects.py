@@ -146,7 +146,7 @@ class ProcessEffects:
     """
 
     def __init__(self, project):
-        self._project, self._sink, self._is_elsewhere = project, _Sink(), True
+        self._project, self._sink = project, _Sink()
         before = sys.stdout
         # As it was in all other ways; writes to its descriptor bypass it.
         # What is written comes at once, in the thread that writes it.
@@ -162,8 +162,7 @@ class ProcessEffects:
 
     def reset(self):
         """Give back to the next call what the ones before may have changed."""
-        if self._is_elsewhere:
-            os.chdir(self._project)
+        os.chdir(self._project)
         if not _is_raw(self._raw):
             os.environ.clear()
             os.environ.update(self._environ)
@@ -191,11 +190,8 @@ class ProcessEffects:
         try:
             now = os.getcwd()
         except OSError:
-            now = ""
-        self._is_elsewhere = now != self._project
-        if not self._is_elsewhere:
-            return ""
-        return "gone" if not now else _digest(slot_paths.neutral(repr(now)).encode())
+            return "gone"
+        return "" if now == self._project else _digest(slot_paths.neutral(repr(now)).encode())
 
 
 def _raw():
