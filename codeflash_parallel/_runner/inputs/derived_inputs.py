@@ -42,7 +42,7 @@ _MOST_READ = 20
 #: By how many items more, besides as many again.
 _READ_ON = 8
 #: CPU seconds for trying out inputs of one target, and for those that are kept, where there are many targets.
-_LEAST_TRY_S, _LEAST_CHECK_S = 0.3, 0.01
+_LEAST_TRY_S, _LEAST_CHECK_S = 0.3, 0.025
 #: Seeds that take longer are made smaller, in so much of the budget: CPU nanoseconds, smaller ones that are
 #: looked at, seconds after which one is ended.
 _SEED_NS, _SMALLER, _SEED_CALL_S, _SEEDING = 5_000_000, 60, 0.5, 0.2
