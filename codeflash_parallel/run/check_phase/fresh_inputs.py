@@ -61,9 +61,9 @@ from codeflash_parallel.workspace.slot_pool import Slot
 _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the comparison of results.
-_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.05
-#: Constants of earlier fields are kept beside new ones up to here, and where.
-_MOST_JOINT, _WANTED = 64, "wanted.json"
+_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.13
+#: File beside inputs that says what they are made of.
+_WANTED = "wanted.json"
 #: The same with `--depth full`, raced or not.
 _FULL, _FULL_S = 4_000, 1.0
 
@@ -184,30 +184,27 @@ class FreshInputs(Examination):
 def fitting(parent: Path, wanted: DerivationRequest) -> tuple[Path, DerivationRequest]:
     """Return a folder of inputs that are made of all wanted constants, and what is wanted there. Blocking.
 
-    What an earlier field of the same baseline had made is taken where its constants are among those; else
-    new ones are joined with its constants, so that the fields of a loop soon find what they need.
+    What an earlier field of the same baseline had made is taken where its constants are among those. New ones
+    are not joined with earlier ones: inputs for constants come before all others, and would crowd them out.
 
     Args:
         parent: of the folders, one for each set of constants.
         wanted: by a field.
     """
-    known = list(_made_before(parent, wanted))
-    fits = [found for found in known if set(found[1].constants) >= set(wanted.constants)]
-    if fits:
-        return min(fits, key=lambda found: len(found[1].constants))
-    earlier = known[-1][1].constants if known else ()
-    joint = tuple(dict.fromkeys((*wanted.constants, *earlier)))[: max(_MOST_JOINT, len(wanted.constants))]
-    name = name_of([sorted(map(repr, joint)), wanted.inside, wanted.check_s])
-    return parent / name, replace(wanted, constants=joint)
+    fits = [
+        found for found in _made_before(parent, wanted) if set(found[1].constants) >= set(wanted.constants)
+    ]
+    name = name_of([sorted(map(repr, wanted.constants)), wanted.inside, wanted.check_s])
+    return min(fits, key=lambda found: len(found[1].constants), default=(parent / name, wanted))
 
 
 def _made_before(parent: Path, wanted: DerivationRequest) -> Iterator[tuple[Path, DerivationRequest]]:
-    """Yield folders with as many inputs as are wanted, and what they were made of, the newest last."""
-    for path in sorted(parent.glob("*/baseline.json"), key=lambda path: path.stat().st_mtime_ns):
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            plain = json.loads((path.parent / _WANTED).read_bytes())
+    """Yield folders with as many inputs as are wanted, and what they were made of."""
+    for path in sorted(parent.glob(f"*/{_WANTED}")):
+        with suppress(OSError, ValueError, TypeError, KeyError):  # damaged, or removed meanwhile
+            plain = json.loads(path.read_bytes())
             made = replace(wanted, constants=tuple(plain["constants"]))
-            if to_plain(made) == plain:
+            if to_plain(made) == plain and (path.parent / "baseline.json").is_file():
                 yield path.parent, made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,40 +37,38 @@ def wanted(*constants: int | str) -> DerivationRequest:
     return DerivationRequest(constants=constants, check_s=0.05)
 
 
-def make(folder: Path, request: DerivationRequest, number: int) -> Path:
+def make(folder: Path, request: DerivationRequest) -> Path:
     folder.mkdir(parents=True)
     (folder / "wanted.json").write_text(json.dumps(to_plain(request)), encoding="utf-8")
     (folder / "baseline.json").write_text("{}", encoding="utf-8")
-    os.utime(folder / "baseline.json", (number, number))
     return folder
 
 
 def test_inputs_of_an_earlier_field_serve_one_that_wants_some_of_their_constants(tmp_path: Path) -> None:
-    large = make(tmp_path / "large", wanted(2, 3, "de", 50), 1)
-    small = make(tmp_path / "small", wanted(3, "de"), 2)
+    large = make(tmp_path / "large", wanted(2, 3, "de", 50))
+    small = make(tmp_path / "small", wanted(3, "de"))
     assert fitting(tmp_path, wanted("de")) == (small, wanted(3, "de"))
     assert fitting(tmp_path, wanted(50, 2)) == (large, wanted(2, 3, "de", 50))
 
 
-def test_new_constants_are_joined_with_those_of_the_last_field(tmp_path: Path) -> None:
+def test_new_constants_get_inputs_of_their_own(tmp_path: Path) -> None:
     first, request = fitting(tmp_path, wanted(7))
     assert request == wanted(7)
-    make(first, request, 1)
-    second, joint = fitting(tmp_path, wanted(8, "x"))
-    assert (first != second, joint) == (True, wanted(8, "x", 7))
-    make(second, joint, 2)
-    assert fitting(tmp_path, wanted(7, 8)) == (second, joint)
-
-
-def test_old_constants_are_left_out_where_there_are_too_many(tmp_path: Path) -> None:
-    make(tmp_path / "full", wanted(*range(64)), 1)
-    assert fitting(tmp_path, wanted(100, 101))[1] == wanted(100, 101, *range(62))
-    many = wanted(*range(100, 200))
-    assert fitting(tmp_path, many)[1] == many
+    make(first, request)
+    second, other = fitting(tmp_path, wanted(8, "x"))
+    assert (first != second, other) == (True, wanted(8, "x"))
+    make(second, other)
+    assert fitting(tmp_path, wanted("x")) == (second, other)
+    assert fitting(tmp_path, wanted()) == (first, request)
 
 
 def test_what_was_made_otherwise_or_is_damaged_or_unfinished_does_not_fit(tmp_path: Path) -> None:
-    make(tmp_path / "deep", replace(wanted(1, 2), inside=4000), 1)
-    (make(tmp_path / "damaged", wanted(1, 2), 2) / "wanted.json").write_text("{", encoding="utf-8")
-    (make(tmp_path / "unfinished", wanted(1, 2), 3) / "baseline.json").unlink()
+    make(tmp_path / "deep", replace(wanted(1, 2), inside=4000))
+    (make(tmp_path / "damaged", wanted(1, 2)) / "wanted.json").write_text("{", encoding="utf-8")
+    (make(tmp_path / "empty", wanted(1, 2)) / "wanted.json").write_bytes(b"")
+    (make(tmp_path / "another", wanted(1, 2)) / "wanted.json").write_text("[1]", encoding="utf-8")
+    folder = make(tmp_path / "folder", wanted(1, 2))
+    (folder / "wanted.json").unlink()
+    (folder / "wanted.json").mkdir()
+    (make(tmp_path / "unfinished", wanted(1, 2)) / "baseline.json").unlink()
     assert fitting(tmp_path, wanted(1))[1] == wanted(1)
