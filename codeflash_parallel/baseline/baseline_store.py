@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
+import stat
+import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ from codeflash_parallel.workspace.cache_layout import cache_faults
 from codeflash_parallel.workspace.tree_guard import OriginalFile
 
 #: Version of the file; one of another version is made anew.
-SCHEMA = 13
-#: Files of runners that a baseline is worth nothing without.
-_BESIDE = ("inputs", "derived", "bytecode.zip")
-#: Where an entry of a zip file keeps a file's mode.
-_MODE_SHIFT = 16
+SCHEMA = 14
+#: What the baseline's runs have compiled.
+_BYTECODE = "bytecode.tar"
+#: Files that belong to a baseline, and are believed only as they were written.
+_BESIDE = ("inputs", "derived", _BYTECODE)
 #: How often it is looked whether another process has found out what we want to know, in seconds.
 _RETRY_S = 0.05
 
@@ -97,27 +98,24 @@ def write_bytecode(folder: Path, bytecode: Mapping[str, OriginalFile]) -> None:
         EnvironmentFault: the cache cannot be written.
     """
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+    with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, made in bytecode.items():
-            entry = zipfile.ZipInfo(path)
-            entry.external_attr = made.mode << _MODE_SHIFT
-            archive.writestr(entry, made.data)
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(made.data), stat.S_IMODE(made.mode)
+            archive.addfile(entry, io.BytesIO(made.data))
     with cache_faults(folder):
-        write_durably(folder / "bytecode.zip", packed.getvalue())
+        write_durably(folder / _BYTECODE, packed.getvalue())
 
 
 def read_bytecode(folder: Path) -> dict[str, OriginalFile]:
-    """Return the bytecode that was kept with a baseline that was just loaded, by path; empty: none was."""
-    try:
-        with zipfile.ZipFile(folder / "bytecode.zip") as archive:
-            return {
-                entry.filename: OriginalFile(
-                    data=archive.read(entry), mode=entry.external_attr >> _MODE_SHIFT
-                )
-                for entry in archive.infolist()
-            }
-    except (OSError, zipfile.BadZipFile):
-        return {}
+    """Return the bytecode that was kept with a baseline that was just loaded, by path."""
+    found = {}
+    with suppress(OSError, tarfile.TarError), tarfile.open(folder / _BYTECODE) as archive:
+        for entry in archive:
+            file = archive.extractfile(entry)
+            if file is not None:
+                found[entry.name] = OriginalFile(data=file.read(), mode=stat.S_IFREG | entry.mode)
+    return found
 
 
 def _sealed(folder: Path, stored: Any) -> Any:

@@ -287,8 +287,8 @@ class Preflight:
     """The runs of the unchanged code from which the baseline is made.
 
     Attributes:
-        pool: of which a slot is needed once.
-        slot: the baseline's slot.
+        pool: its slots get the bytecode that is made here; one of them is lent for the run that is to fail.
+        slot: the baseline's, of that pool.
         sources: the snapshot's text of each target file.
         inputs: file for the captured inputs; made by a runner, read by runners only.
         warmth: the servers that candidates will be judged by.
@@ -332,7 +332,7 @@ class Preflight:
         settled = self._settle(draft, first.report, second)
         settled = replace(settled, leftovers=await self.slot.audit())
         # Before anything is staged: discarding it removes whatever was not accepted.
-        await self.slot.accept_bytecode()
+        await self.pool.share_bytecode()
         captured = captured_calls(settled, second.report)
         forced: list[RunnerSession] = []
         with ungrouped():

@@ -430,9 +430,7 @@ class RunFindings:
     def lap(self, name: str) -> None:
         """Add the time since the last call, or since the start, to a phase, but for what was waited."""
         now_ns = monotonic_ns()
-        if self._waits_since_ns:  # it still waits
-            self.waits(now=False)
-            self.waits(now=True)
+        self.waits(now=bool(self._waits_since_ns))
         waited_ns, self._waited_ns = self._waited_ns, 0
         self._add(name, now_ns - self._since_ns - waited_ns)
         if waited_ns:

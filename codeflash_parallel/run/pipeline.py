@@ -133,7 +133,7 @@ class Run:
             while source:
                 while source:
                     source = await self._check(check, races, source)
-                if not await races.race(resources.baselines) or self._mode is RaceMode.TIME:
+                if not await races.race() or self._mode is RaceMode.TIME:
                     return
                 with findings.phase("profile"):
                     findings.finding = await providers.profile(findings.finding)

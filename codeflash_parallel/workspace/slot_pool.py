@@ -144,8 +144,7 @@ class SlotPool:
         self._last = max(slot.number for slot in slots)
         self._spare: dict[int, Slot] = {}
         self._quarantined: list[str] = []
-        self._bytecode_from: Slot | None = None
-        self._offered: Mapping[str, OriginalFile] = {}
+        self._bytecode: Mapping[str, OriginalFile] = {}
         self._furnished: set[Slot] = set()
         self._restoring: dict[int, SlotResidue] = {}
 
@@ -173,7 +172,7 @@ class SlotPool:
         """
         slots = await self._wait(every=False, from_end=unused)
         try:
-            await self._furnish(slots[0])
+            await self._furnish(slots)
             yield slots[0]
         finally:
             await self._give_back(slots, at_end=unused)
@@ -191,6 +190,7 @@ class SlotPool:
         slots = await self._wait(every=True)
         try:
             slots += await self._more(at_least - len(slots))
+            await self._furnish(slots)
             yield tuple(sorted(slots, key=lambda slot: slot.number))
         finally:
             await self._give_back(slots)
@@ -213,32 +213,24 @@ class SlotPool:
         last = self._quarantined[-1] if self._quarantined else "none could be restored"
         raise EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
 
-    def offer_bytecode(self, stored: Mapping[str, OriginalFile]) -> None:
-        """Give each slot, when it is next used, what the baseline's runs of an earlier process have made.
+    async def share_bytecode(self, stored: Mapping[str, OriginalFile] | None = None) -> None:
+        """Give each slot, when it is next handed out, the bytecode that the baseline's runs have made.
 
         Args:
-            stored: of the same snapshot.
+            stored: what those of an earlier process have made of the same snapshot.
         """
-        self._offered = stored
+        if stored is None:
+            await self.baseline.accept_bytecode()
+        else:
+            await self.baseline.take_bytecode(stored)
+        self._bytecode, self._furnished = self.baseline.bytecode, set()
 
-    @property
-    def has_bytecode(self) -> bool:
-        """Whether slots get the bytecode of the baseline's runs, of this process or of an earlier one."""
-        return bool(self._offered) or self._bytecode_from is not None
-
-    async def share_bytecode(self) -> None:
-        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
-        await self._furnish(self.baseline)
-        await self.baseline.accept_bytecode()
-        self._bytecode_from = self.baseline
-        async with self.acquire_all() as slots:
-            for slot in (*slots, *self._spare.values()):
-                await slot.take_bytecode(self.baseline.bytecode)
-
-    async def _furnish(self, slot: Slot) -> None:
-        if self._offered and slot not in self._furnished:
-            self._furnished.add(slot)
-            await slot.take_bytecode(self._offered)
+    async def _furnish(self, slots: Iterable[Slot]) -> None:
+        """Give slots the bytecode that was shared, unless they have it."""
+        for slot in slots:
+            if self._bytecode and slot not in self._furnished:
+                await slot.take_bytecode(self._bytecode)
+                self._furnished.add(slot)
 
     async def _give_back(self, slots: Sequence[Slot], *, at_end: bool = False) -> None:
         """Restore slots and hand them on; a cancellation waits for that."""
@@ -298,12 +290,9 @@ class SlotPool:
             self.warnings.append(f"Slot {slot.number} could not be removed: {error}.")
 
     async def _make(self, number: int) -> Slot:
-        made = await anyio.to_thread.run_sync(
+        return await anyio.to_thread.run_sync(
             partial(_healing, self._maker, partial(self._maker.make_again, number))
         )
-        if self._bytecode_from is not None:
-            await made.take_bytecode(self._bytecode_from.bytecode)
-        return made
 
 
 def open_pool(

@@ -46,7 +46,6 @@ from codeflash_parallel.run.provider_requests import ProviderRequests
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of, race_plan
 from codeflash_parallel.run.race_phase.workload_choice import choose_workload, with_twins, without_callers
 from codeflash_parallel.run.run_state import StepKind
-from codeflash_parallel.run.setup.evaluator_resources import BaselineManager
 from codeflash_parallel.workspace.slot.slot import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.
@@ -107,7 +106,7 @@ class RaceCoordinator:
         for note in self._workload.notes[len(before.notes) :]:
             self._ledger.warn(note)
 
-    async def race(self, baselines: BaselineManager) -> bool:
+    async def race(self) -> bool:
         """Race the candidates that have passed since the last race, with the leaders so far.
 
         Leaders are checked in a clean process; without those that fail there the same races are ranked again,
@@ -132,7 +131,6 @@ class RaceCoordinator:
         context.steps.begin("slots are made ready for the race")
         async with context.quiet.shared():
             await context.fleet.close()
-            await baselines.share_bytecode(context.plan, context.pool)
         context.steps.begin("")
         baseline = context.baseline
         # A process of a race starts as quickly as one of the tests, which imports and collects more.

@@ -22,11 +22,9 @@ from codeflash_parallel.check.comparison.accept_function import AcceptFunction
 from codeflash_parallel.check.comparison.call_comparison import ComparisonRules, Tolerance
 from codeflash_parallel.check.session.runner_session import (
     RunnerConfig,
-    SelectedRun,
     first_run_spec,
     hashed,
     run_session,
-    selected_run_spec,
 )
 from codeflash_parallel.config.environment import HASH_SEEDS, identity, withheld_names
 from codeflash_parallel.config.settings import ComparisonMode, Settings
@@ -180,8 +178,6 @@ class EvaluatorResources:
 _CPU_FACTOR = 5
 #: A check's wall deadline is this many times its CPU deadline: a starved process is not a hanging one.
 _WALL_FACTOR = 4
-#: Warming up is a convenience: a suite that takes longer than this is not worth it.
-_WARM_UP_S = 120.0
 #: Limits of a red baseline's tests without isolation.
 _UNCONFINED = ProcessLimits(wall_s=3600.0)
 _BAD = ("failed", "error")
@@ -232,8 +228,9 @@ class BaselineManager:
                 break
         if found is None:
             found = await load_or_learn(folder, partial(self._learn, demand, folder))
-        if not demand.pool.has_bytecode:
-            demand.pool.offer_bytecode(await anyio.to_thread.run_sync(read_bytecode, folder))
+        if self._warm is not demand.pool:  # else a preflight has shared what its runs have made
+            await demand.pool.share_bytecode(await anyio.to_thread.run_sync(read_bytecode, folder))
+            self._warm = demand.pool
         # Not this run's seed where another run has made it: what is random came out otherwise there.
         runner = replace(demand.runner, seed=found.seed)
         judge = self._judge(runner, demand.snapshot, demand.pool)
@@ -244,8 +241,6 @@ class BaselineManager:
     async def _ready(self, plan: CheckPlan, demand: BaselineRequest, folder: Path) -> Fleet:
         """Return the servers for a plan, which stand in as many slots as will be used."""
         fleet = await self._fleet_for(plan, demand.pool, folder)
-        if fleet.off:
-            await self.share_bytecode(plan, demand.pool)
         await fleet.complete(plan)
         demand.steps.begin("warm servers are started")
         await fleet.warm_up(demand.pool, self._slots_for(demand, plan.baseline))
@@ -310,21 +305,6 @@ class BaselineManager:
         fleet, self._fleet = self._fleet, None
         if fleet is not None:
             await fleet.close()
-
-    async def share_bytecode(self, plan: CheckPlan, pool: SlotPool) -> None:
-        """Run the baseline's tests once in new slots, so that every slot starts with its bytecode.
-
-        A preflight has done it already, or that of an earlier run has kept it. Servers do it for their own
-        slot, not for the baseline's, which must not differ from the others in a race.
-        """
-        if self._warm is pool:
-            return
-        if not pool.has_bytecode:
-            workspace = pool.baseline.workspace
-            spec = selected_run_spec(plan.runner, workspace, plan.baseline, SelectedRun())
-            await run_session(plan.runner, workspace, spec, ProcessLimits(wall_s=_WARM_UP_S))
-        await pool.share_bytecode()
-        self._warm = pool
 
     # --- what follows from the setup -------------------------------------------------------------------
 

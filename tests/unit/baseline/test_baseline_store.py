@@ -84,6 +84,7 @@ def test_bytecode_comes_back_with_its_modes_and_is_part_of_what_is_believed(fold
     made = {
         "pkg/__pycache__/a.cpython-311.pyc": OriginalFile(data=b"\xcb\r\r\n" + bytes(99), mode=0o100644),
         "pkg/__pycache__/ä b.cpython-311.pyc": OriginalFile(data=b"", mode=0o100600),
+        f"caf\udce9/{'long' * 60}/__pycache__/c.cpython-311.pyc": OriginalFile(data=b"c", mode=0o100755),
     }
     assert read_bytecode(folder) == {}
     write_bytecode(folder, made)
@@ -91,8 +92,8 @@ def test_bytecode_comes_back_with_its_modes_and_is_part_of_what_is_believed(fold
     save(folder, baseline(str(folder / "inputs")))
     assert load(folder) is not None
     assert read_bytecode(folder) == made
-    data = (folder / "bytecode.zip").read_bytes()
-    (folder / "bytecode.zip").write_bytes(data.replace(b"\xcb\r\r\n", b"\xcb\r\r\r"))
+    data = (folder / "bytecode.tar").read_bytes()
+    (folder / "bytecode.tar").write_bytes(data.replace(b"\xcb\r\r\n", b"\xcb\r\r\r"))
     assert load(folder) is None
-    (folder / "bytecode.zip").write_bytes(b"no archive")
+    (folder / "bytecode.tar").write_bytes(b"no archive")
     assert read_bytecode(folder) == {}
