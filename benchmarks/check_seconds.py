@@ -107,7 +107,8 @@ def turns(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
                             named = {"workload": kind, "program": program, "count": count, "state": state}
                             line = {**named, "plain_s": plain, "load": os.getloadavg()[0], **found}
                             lines.append(line)
-                            options.file.open("a", encoding="utf-8").write(json.dumps(line) + "\n")
+                            with options.file.open("a", encoding="utf-8") as file:
+                                file.write(json.dumps(line) + "\n")
                             print(_row(line), flush=True)
     return lines
 

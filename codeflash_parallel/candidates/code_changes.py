@@ -134,11 +134,20 @@ def _differing(old: str, new: str, targets: frozenset[str]) -> tuple[_Reading, _
     What is left is parsed alone: between two statements the parser remembers nothing. Where it is not
     Python alone (a new `else` for the last equal statement, a string that is not closed), all is parsed.
     """
+    before, after = _without_same_ends(old, new)
+    return _reading(before, targets), _reading(after, targets)
+
+
+def _without_same_ends(old: str, new: str) -> tuple[str, str]:
+    """Return two texts without the outermost statements at both ends that they share, if both parse so."""
     try:
         head, tail = same_around(old, new)
-        return _reading(old[head : len(old) - tail], targets), _reading(new[head : len(new) - tail], targets)
+        parts = old[head : len(old) - tail], new[head : len(new) - tail]
+        for part in parts:
+            parse_piece(part)
     except SyntaxError:
-        return _reading(old, targets), _reading(new, targets)
+        return old, new
+    return parts
 
 
 @lru_cache(maxsize=_KEPT)
@@ -202,19 +211,11 @@ def changed_constants(old: bytes, new: bytes) -> tuple[Constant, ...]:
 
 
 def _changed(old: bytes, new: bytes) -> tuple[str | bytes, str | bytes]:
-    """Return two texts without the outermost statements at both ends that they share."""
+    """Return what differs of two files; all of both where one is in another encoding than UTF-8."""
     texts = decoded(old), decoded(new)
     if texts[0] is None or texts[1] is None:
         return old, new
-    before, after = (text.removeprefix("\ufeff") for text in texts if text is not None)
-    try:
-        head, tail = same_around(before, after)
-        parts = before[head : len(before) - tail], after[head : len(after) - tail]
-        for part in parts:
-            parse_piece(part)
-    except SyntaxError:
-        return old, new
-    return parts
+    return _without_same_ends(*(text.removeprefix("\ufeff") for text in texts if text is not None))
 
 
 def constants_of(text: bytes, qualnames: Iterable[str]) -> tuple[Constant, ...]:

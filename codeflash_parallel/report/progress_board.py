@@ -167,6 +167,7 @@ class PlainLines(Progress):
         self._update(event)
         match event:
             case PhaseStarted():
+                self._said_out.clear()
                 self._say(f"{event.phase} {event.detail}")
             case StepChanged():
                 self._stepped(event.step)

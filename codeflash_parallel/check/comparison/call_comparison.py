@@ -11,7 +11,6 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
 
 from codeflash_parallel.check.session.runner_report import (
@@ -313,8 +312,6 @@ def _left_code(expected: CallOutcome, got: CallOutcome | CallDigests) -> Code:
     return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK
 
 
-#: Texts of traces whose parts are kept: the baseline's are wanted for every candidate.
-_KEPT = 16_384
 #: Traces of state that a call shares with whatever else runs in its process.
 _GENERATORS, _PROCESS = frozenset({"", "random", "numpy"}), frozenset({"environ", "directory"})
 
@@ -329,13 +326,10 @@ def other_trace(expected: str, got: str) -> str:
     if expected == got:
         return ""
     theirs, ours = _traces(got), _traces(expected)
-    unseen = {LASTING} if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)} else set()
+    if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
+        ours.pop(LASTING, None)
     # Code that does without numpy leaves no trace in its generator.
-    others = [
-        name
-        for name, text in ours.items()
-        if theirs.get(name, text if name == "numpy" else None) != text and name not in unseen
-    ]
+    others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
     return min(others, key=lambda name: is_side(name, expected), default="")
 
 
@@ -350,6 +344,5 @@ def without_lasting(traces: str) -> str:
     return ";".join(f"{name}={text}" for name, text in _traces(traces).items() if name != LASTING)
 
 
-@lru_cache(maxsize=_KEPT)
-def _traces(text: str) -> Mapping[str, str]:
+def _traces(text: str) -> dict[str, str]:
     return dict(part.partition("=")[::2] for part in text.split(";")) if text else {}
