@@ -151,8 +151,7 @@ async def measure(files: int, rounds: int, folder: Path) -> None:
         )
         owner = SlotOwner(mirror.home, maker.run_id)
         first = maker.make(0)
-        pristine = maker.find_shareable(first)
-        ways = {"worktree": None} if pristine is None else {"worktree": None, "reflink": pristine}
+        ways = {"worktree": None, "reflink": first} if maker.can_share() else {"worktree": None}
         for number in range(1, rounds + 1):
             for name, pristine in ways.items():
                 costs[name] = (await ours(clocks[name], maker, pristine, number)).cost

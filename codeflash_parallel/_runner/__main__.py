@@ -44,7 +44,7 @@ def _run(arguments, channel):
 
     spec = session.read_spec(arguments[0])
     channel.seal_with(channels.take_secret(spec))
-    os.environ[_SPEC] = os.path.abspath(arguments[0])
+    os.environ[_SPEC] = spec["path"]
     control = [int(fd) for fd in arguments[2:]]
     if spec["mode"] == "forkserver":
         from _codeflash_runner.bench import race_arm

@@ -57,12 +57,13 @@ def on_fork(renew):
 
 
 def read_spec(path):
-    """Return the spec in a file, and its own place as "path"."""
+    """Return the spec in a file, and as "path" where this process finds that once it is confined."""
     with open(path, "rb") as file:
         spec = json.loads(file.read())
     if spec.get("protocol") != PROTOCOL:
         raise RunnerFailure("spec", "protocol %r, this runner speaks %d" % (spec.get("protocol"), PROTOCOL))
-    return dict(spec, path=os.path.abspath(path))
+    seen = os.path.join(spec["private"], os.path.basename(path)) if spec.get("mounts") else path
+    return dict(spec, path=os.path.abspath(seen))
 
 
 def run(spec, channel, control):

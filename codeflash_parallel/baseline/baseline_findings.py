@@ -28,6 +28,7 @@ def first_findings(
     report = session.report
     names = tuple(str(target) for target in runner.targets)
     executing = executing_tests(report)
+    root = workspace.seen(workspace.root)
     selected = report.collected if runs_all else selected_tests(report, targets=len(names))
     durations_ns = {test: outcome.ns for test, outcome in report.tests.items()}
     asked = {test: outcome for test in report.collected if (outcome := _outcome(report, test)) not in _RED}
@@ -38,8 +39,8 @@ def first_findings(
         plugins=report.plugins,
         plain_status=report.status,
         replaced=tuple(sorted(report.replaced)),
-        rootdir=_inside(report.rootdir, workspace.root),
-        inifile=_inside(report.inifile, workspace.root),
+        rootdir=_inside(report.rootdir, root),
+        inifile=_inside(report.inifile, root),
         selected=selected,
         expected={},
         asked=tuple(asked),

@@ -72,6 +72,11 @@ class IsolationPolicy:
     cache: str = ""
     limits: RunnerLimits = field(default_factory=RunnerLimits)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing outside of a slot can be reached, so that all slots may be seen at one path."""
+        return self.level is IsolationLevel.SANDBOX and not (self.network or self.writable)
+
     def as_spec(self) -> dict[str, Any]:
         """Return it as it goes into a runner's spec."""
         plain: dict[str, Any] = to_plain(self)

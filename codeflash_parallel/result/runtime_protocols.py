@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,8 @@ class Workspace:
         environment: the complete environment of every child.
         number: the slot's number, from 1; 0 for the baseline's own.
         isolation: what its processes may see and do.
+        mounted: folder in which its processes see `root` and `private`, the same for all slots; `None`: they
+            see them where they lie.
     """
 
     root: Path
@@ -34,6 +36,17 @@ class Workspace:
     environment: Mapping[str, str] = field(repr=False)
     number: int = 0
     isolation: IsolationPolicy = field(default_factory=IsolationPolicy)
+    mounted: Path | None = None
+
+    def seen(self, path: Path) -> Path:
+        """Return what a path of `root` or `private` is called by the processes."""
+        return self.mounted / path.relative_to(self.root.parent) if self.mounted else path
+
+    def unconfined(self) -> Workspace:
+        """Return it without isolation."""
+        old, new = str(self.seen(self.private)), str(self.private)
+        environment = {name: text.replace(old, new) for name, text in self.environment.items()}
+        return replace(self, environment=environment, isolation=IsolationPolicy(), mounted=None)
 
 
 #: Receives a piece of a child's records as soon as it has arrived. It must return quickly.
@@ -139,7 +152,7 @@ class WarmProcess(Protocol):
         ...
 
     async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
-        """Run one check in a fork, one at a time.
+        """Run one check in a fork.
 
         Cancelling kills the fork's whole tree before the cancellation goes on; the server stays usable.
 

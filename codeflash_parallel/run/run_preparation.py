@@ -134,6 +134,7 @@ class RunPreparation:
             )
             async with quiet.shared(), anyio.create_task_group() as group:
                 group.start_soon(preparer.prepare_all, there)
+                group.start_soon(pool.make_ready, demand.candidates)
                 plan, fleet = await self._resources.baselines.baseline(demand)
                 group.cancel_scope.cancel()
             self._warn(plan.baseline.warnings)

@@ -190,6 +190,7 @@ def _tried(folder: Path, level: IsolationLevel, prober: LevelProber) -> tuple[st
     spec = {
         "mode": "probe",
         "root": str(tree),
+        "project": str(tree),
         "private": str(private),
         "user_root": str(user),
         "runner": str(prober.runner_dir),

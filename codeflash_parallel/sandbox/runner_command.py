@@ -98,10 +98,11 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], runner_dir: Path) 
     """
     full = {
         "protocol": PROTOCOL,
-        "root": str(workspace.root),
-        "project": str(workspace.project),
+        "root": str(workspace.seen(workspace.root)),
+        "project": str(workspace.seen(workspace.project)),
         "user_root": str(workspace.user_root),
-        "private": str(workspace.private),
+        "private": str(workspace.seen(workspace.private)),
+        "mounts": _mounts(workspace),
         "runner": str(runner_dir),
         **({} if workspace.isolation == IsolationPolicy() else {"isolation": workspace.isolation.as_spec()}),
         **spec,
@@ -111,6 +112,12 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], runner_dir: Path) 
     path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
     write_once(path, data)
     return path
+
+
+def _mounts(workspace: Workspace) -> dict[str, str]:
+    """Return where its folders lie, by the path at which its processes see them."""
+    folders = (workspace.root, workspace.private) if workspace.mounted else ()
+    return {str(workspace.seen(folder)): str(folder) for folder in folders}
 
 
 def start_command(

@@ -1,5 +1,6 @@
 """The warm servers of all slots: what is known of their fork points, and which of them may be used.
 
+Where all slots are seen at one path (`Workspace.mounted`), the same servers serve all; else each has its own.
 Each point is verified with the unchanged snapshot, once for each baseline; the result is kept beside it.
 Servers are started during the preflight already (`ServerWarmup`).
 """
@@ -7,7 +8,7 @@ Servers are started during the preflight already (`ServerWarmup`).
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ _START_FACTOR = 10
 _MOST_DEATHS = 2
 #: Verifying costs a run of the tests; beyond this it is not done before the first candidate needs it.
 _SHORT_SUITE_S = 2.0
+#: In the place of a slot's number: the servers of all slots. The baseline's own has none.
+_ALL = 0
 
 
 class Fleet:
@@ -58,6 +61,8 @@ class Fleet:
         self._verifying: set[Key] = set()
         self._deaths: Counter[Key] = Counter()
         self._slots: dict[int, SlotServers] = {}
+        self._turns: defaultdict[int, anyio.Lock] = defaultdict(anyio.Lock)
+        self._served: set[int] = set()
         self._new_warnings: list[str] = []
         self._before: Counter[str] = Counter()
 
@@ -167,14 +172,17 @@ class Fleet:
         Raises:
             SlotBroken: what the templates left cannot be undone.
         """
-        servers = self._slots.get(slot.number)
-        if servers is not None and servers.slot is not slot:  # it was replaced
-            await self.dismiss(slot.number)
-            servers = None
+        place, servers = _place(slot), self.of(slot)
+        if servers is None:
+            await self.dismiss(slot.number)  # it was replaced
         if self.off:
             return None
-        servers = self._slots.setdefault(slot.number, servers or SlotServers(self, slot))
-        await servers.prepare()
+        servers = self._slots.setdefault(place, servers or SlotServers(self, slot))
+        self._served.add(slot.number)
+        if self._is_long and self._turns[place].locked():
+            return servers  # somebody else makes them ready: meanwhile checks get a new process
+        async with self._turns[place]:
+            await servers.prepare(slot)
         if self._answers.are_new:
             await anyio.to_thread.run_sync(self._answers.write)
         return servers
@@ -188,7 +196,7 @@ class Fleet:
         if self.off or (self.is_complete and (self._is_long or self._all_is_known())):
             return
         async with anyio.create_task_group() as group:
-            for _ in range(min(slots, pool.size)):
+            for _ in range(1 if pool.baseline.workspace.mounted else min(slots, pool.size)):
                 group.start_soon(self._warm_up_one, pool)
 
     @property
@@ -211,26 +219,28 @@ class Fleet:
 
     def of(self, slot: Slot) -> SlotServers | None:
         """Return the servers of a slot that was prepared; `None`: there are none."""
-        servers = self._slots.get(slot.number)
-        return servers if servers is not None and servers.slot is slot else None
+        servers = self._slots.get(_place(slot))
+        if servers is None or (servers.slot.number == slot.number and servers.slot is not slot):
+            return None
+        return servers
 
     async def dismiss(self, number: int) -> None:
-        """End the servers of a slot that is about to be, or has been, replaced."""
-        servers = self._slots.pop(number, None)
-        if servers is not None:
-            await servers.close()
+        """End the servers that see a slot which is about to be, or has been, replaced."""
+        for place in [place for place, servers in self._slots.items() if servers.slot.number == number]:
+            await self._slots.pop(place).close()
 
     async def close(self) -> None:
         """End all servers; `prepare` starts them again. Cancelling waits for it."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
-                for number in tuple(self._slots):
-                    group.start_soon(self.dismiss, number)
+                for place in tuple(self._slots):
+                    group.start_soon(self._slots.pop(place).close)
 
     @property
     def bytes_of_a_slot(self) -> int:
-        """Resident memory of one slot's servers, the largest there is."""
-        return max((servers.rss_bytes for servers in self._slots.values()), default=0)
+        """Resident memory of servers that one slot takes: its own, or its part of those that serve all."""
+        largest = max((servers.rss_bytes for servers in self._slots.values()), default=0)
+        return largest // max(1, len(self._served)) if _ALL in self._slots else largest
 
     def warnings(self) -> list[str]:
         """Return what a person should know and was not told yet, one sentence each."""
@@ -245,6 +255,11 @@ class Fleet:
     def reasons(self) -> tuple[str, ...]:
         """Return why points cannot be used, one clause each."""
         return tuple(dict.fromkeys(f"{point} of {mode}: {why}" for (mode, point), why in self.unfit.items()))
+
+
+def _place(slot: Slot) -> int:
+    """Return by which number the servers of a slot are known."""
+    return _ALL if slot.workspace.mounted else slot.number
 
 
 def _files(plan: CheckPlan) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The warm servers of one slot: started while it is clean, replaced when they are worn.
+"""The warm servers of one slot, or of all: started in a clean slot, replaced when they are worn.
 
 They stand at fork points (`check.dispatch.fork_points`): `imported`, and with targets `collected`, for both
 modes. What cannot be used has a reason, and checks get a new process instead. A server is verified before it
@@ -74,13 +74,18 @@ class _Standing:
 
 
 class SlotServers:
-    """The servers of one slot (`check.dispatch.run_dispatch.WarmServers`). Made by `Fleet`."""
+    """Servers that were started in one slot (`check.dispatch.run_dispatch.WarmServers`). Made by `Fleet`.
+
+    Attributes:
+        slot: whose tree the templates see; a fork sees that of its order.
+    """
 
     def __init__(self, fleet: Fleet, slot: Slot) -> None:
         self.slot = slot
         self._fleet = fleet
         self._standing: dict[Key, _Standing] = {}
-        self._collected = False
+        # Where all slots are seen at one path, they share pytest's bytecode, too.
+        self._collected = slot.workspace.mounted is not None
         self._why = ""
 
     async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
@@ -100,15 +105,24 @@ class SlotServers:
         """Return why the last answer was `None`, one clause."""
         return self._why
 
-    async def prepare(self) -> None:
-        """Start what is missing and replace what is worn; the slot is clean before and after.
+    async def prepare(self, slot: Slot) -> None:
+        """Start what is missing and replace what is worn.
+
+        Args:
+            slot: is held, and clean before and after.
 
         Raises:
             SlotBroken: what the templates left cannot be undone.
         """
-        for key in [key for key, standing in self._standing.items() if standing.is_worn]:
+        worn = [key for key, standing in self._standing.items() if standing.is_worn]
+        for key in worn:
             self._fleet.count["restarts"] += 1
             await self._drop(key)
+        if slot is not self.slot and any(
+            self._lacks_first(m) or self._lacks_second(m) for m in self._fleet.modes
+        ):
+            await self.close()  # a candidate may lie in the slot that they see
+            self.slot = slot
         for start_missing in (self._start_first, self._start_second):
             await self._started(start_missing)
             await self._verify()
@@ -138,24 +152,34 @@ class SlotServers:
 
     async def _start_first(self, mode: str) -> None:
         key, fleet = (mode, ForkPoint.IMPORTED), self._fleet
-        if key not in self._standing and not fleet.unfit.get(key):
+        if self._lacks_first(mode):
             spec = template_spec(fleet.plan.runner, self.slot.workspace, fleet.plan.baseline, *key)
             starting = start_server(fleet.launcher, self._command(spec), fleet.start_s)
             await self._stand(key, spec, starting)
 
     async def _start_second(self, mode: str) -> None:
         """Fork `collected` from `imported`; that of the tests once a slot for the bytecode alone."""
-        key, before = (mode, ForkPoint.COLLECTED), self._standing.get((mode, ForkPoint.IMPORTED))
-        for_bytecode = mode == TESTS and self._fleet.is_complete and not self._collected
-        useful = self._fleet.wants(key) or for_bytecode
-        if before is None or key in self._standing or not (self._fleet.has_gate and useful):
+        if not self._lacks_second(mode):
             return
+        key, before = (mode, ForkPoint.COLLECTED), self._standing[mode, ForkPoint.IMPORTED]
         records = mode == TESTS and self._fleet.plan.watches
         spec = {**before.spec, "wrap": WrapMode.DIGEST.value} if records else before.spec
         path = write_spec(self.slot.workspace, spec, self._fleet.plan.runner.directory)
         self._collected = self._collected or mode == TESTS
         advancing = before.server.advance(ForkPoint.COLLECTED.value, self._fleet.start_s, path)
         await self._stand(key, spec, advancing)
+
+    def _lacks_first(self, mode: str) -> bool:
+        key = (mode, ForkPoint.IMPORTED)
+        return key not in self._standing and not self._fleet.unfit.get(key)
+
+    def _lacks_second(self, mode: str) -> bool:
+        """Say whether `imported` stands and `collected` is missing."""
+        key = (mode, ForkPoint.COLLECTED)
+        if key in self._standing or (mode, ForkPoint.IMPORTED) not in self._standing:
+            return False
+        for_bytecode = mode == TESTS and self._fleet.is_complete and not self._collected
+        return self._fleet.has_gate and (self._fleet.wants(key) or for_bytecode)
 
     def _command(self, spec: Mapping[str, Any]) -> ChildCommand:
         fleet, workspace = self._fleet, self.slot.workspace

@@ -60,11 +60,10 @@ class WarmServer:
         self._channel = channel
         self._command = command
         self._generation = generation
-        self._running = anyio.Lock()
         self._talking = anyio.Lock()
 
     async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
-        """Run one check in a fork; one at a time.
+        """Run one check in a fork.
 
         Cancelling kills the fork's whole tree first; the server stays usable.
 
@@ -78,14 +77,13 @@ class WarmServer:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
-        async with self._running:
-            with closing(ForkGate()) as gate:
-                connection = self._launcher.reserve(limits, self._generation + 1)
-                begin = partial(self._fork, gate, str(spec_path), "")
-                ended = await self._launcher.follow(connection, begin)
-                if not gate.is_passed():  # killed before its first step, not by us
-                    raise _gone(await self._channel.close(), ProtocolError(_NO_FIRST_STEP))
-            return ended
+        with closing(ForkGate()) as gate:
+            connection = self._launcher.reserve(limits, self._generation + 1)
+            begin = partial(self._fork, gate, str(spec_path), "")
+            ended = await self._launcher.follow(connection, begin)
+            if not gate.is_passed():  # killed before its first step, not by us
+                raise _gone(await self._channel.close(), ProtocolError(_NO_FIRST_STEP))
+        return ended
 
     async def advance(self, until: str, deadline_s: float, spec_path: Path | None = None) -> WarmServer:
         """Fork a template for a later point.

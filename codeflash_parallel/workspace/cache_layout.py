@@ -75,6 +75,11 @@ class CacheHome:
         return self.path / "slots"
 
     @property
+    def mounted_slot(self) -> Path:
+        """Where processes of a closed sandbox see their slot, whichever that is; empty outside."""
+        return self.path / "mounted" / "slot"
+
+    @property
     def temporary(self) -> Path:
         """Folder of what lives for a moment."""
         return self.path / "tmp"

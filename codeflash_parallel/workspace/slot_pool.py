@@ -1,5 +1,7 @@
 """A pool of slots: handed out in the order of asking, restored and verified when they come back.
 
+Most are made when they are first handed out: a run may need few of them, and needs the first one at once.
+
 No slot is lost: not on cancellation, not on an exception, not when it breaks. A broken one is put aside and
 replaced; when that fails, too, the pool is smaller and says so.
 """
@@ -61,6 +63,11 @@ class SlotQueue(Generic[_T]):
     def size(self) -> int:
         """Number of slots, free or taken."""
         return self._size
+
+    @property
+    def free(self) -> tuple[_T, ...]:
+        """Slots that nobody has, in the order in which they are handed out."""
+        return tuple(self._free)
 
     @property
     def taken(self) -> frozenset[_T]:
@@ -134,19 +141,26 @@ class SlotPool:
     """
 
     def __init__(
-        self, maker: SlotFactory, baseline: Slot, slots: Sequence[Slot], warnings: Sequence[str]
+        self, maker: SlotFactory, baseline: Slot, slots: Mapping[int, Slot], numbers: Sequence[int]
     ) -> None:
+        """Make one.
+
+        Args:
+            slots: those that are made already, by number.
+            numbers: of all.
+        """
         self.baseline = baseline
         self.baselines_turn = anyio.Lock()
-        self.warnings = list(warnings)
+        self.warnings: list[str] = []
         self._maker = maker
-        self._line = SlotQueue(slots)
-        self._last = max(slot.number for slot in slots)
-        self._spare: dict[int, Slot] = {}
+        self._line = SlotQueue(numbers)
+        self._last = max(numbers)
+        self._slots = dict(slots)
         self._quarantined: list[str] = []
         self._bytecode: Mapping[str, OriginalFile] = {}
         self._furnished: set[Slot] = set()
         self._restoring: dict[int, SlotResidue] = {}
+        self._making = anyio.Lock()
 
     @property
     def size(self) -> int:
@@ -195,23 +209,55 @@ class SlotPool:
         finally:
             await self._give_back(slots)
 
+    async def make_ready(self, count: int) -> None:
+        """Make slots that will be needed soon; those that cannot be made are tried again when they are."""
+        numbers = sorted(self._line.free)[:count]
+        with contextlib.suppress(EnvironmentFault):
+            await self._made(numbers)
+
     async def _more(self, count: int) -> list[Slot]:
-        """Return so many slots beside the pool: spare ones, and others that are made side by side."""
+        """Return so many slots beside the pool."""
         numbers = range(self._last + 1, self._last + 1 + count)
-        made, faults = await _make_each(set(numbers).difference(self._spare), self._make)
-        self._spare |= made
-        if faults:
-            raise next(iter(faults.values()))
-        slots = [self._spare.pop(number) for number in numbers]
-        for slot in slots:
-            self._line.add_taken(slot)
+        slots = await self._made(numbers)
+        for number in numbers:
+            self._line.add_taken(number)
         return slots
 
     async def _wait(self, *, every: bool, from_end: bool = False) -> list[Slot]:
-        if slots := await self._line.wait(every=every, from_end=from_end):
-            return slots
+        """Return slots that are whoever waits here's; numbers whose slot cannot be made are lost."""
+        while numbers := await self._line.wait(every=every, from_end=from_end):
+            try:
+                return await self._made(numbers)
+            except EnvironmentFault as fault:
+                self._return_numbers(numbers, fault)
+            except BaseException:
+                self._return_numbers(numbers, None)
+                raise
         last = self._quarantined[-1] if self._quarantined else "none could be restored"
         raise EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
+
+    def _return_numbers(self, numbers: Iterable[int], fault: EnvironmentFault | None) -> None:
+        for number in numbers:
+            self._line.give_up(number)
+            if fault is None or number in self._slots:
+                self._line.put_back(number)
+            else:
+                self.warnings.append(f"Slot {number} could not be made. {fault}")
+                self._line.lose_one()
+
+    async def _made(self, numbers: Iterable[int]) -> list[Slot]:
+        """Return slots; those that are missing are made side by side.
+
+        Raises:
+            EnvironmentFault: not all could be made.
+        """
+        async with self._making:
+            with anyio.CancelScope(shield=True):  # what is half made would be nobody's
+                made, faults = await _make_each(set(numbers).difference(self._slots), self._make)
+            self._slots |= made
+        if faults:
+            raise next(iter(faults.values()))
+        return [self._slots[number] for number in numbers]
 
     async def share_bytecode(self, stored: Mapping[str, OriginalFile] | None = None) -> None:
         """Give each slot, when it is next handed out, the bytecode that the baseline's runs have made.
@@ -241,24 +287,24 @@ class SlotPool:
 
     async def _restore(self, slot: Slot, at_end: bool) -> None:  # noqa: FBT001 - for a task group
         """Make a slot fit for the next one, or replace it."""
-        whole: Slot | None = None
+        number, whole = slot.number, True
         try:
-            whole = await self._restored(slot)
+            self._slots[number] = await self._restored(slot)
         except Exception as error:  # noqa: BLE001 - the slot boundary: those in line must not wait for ever
-            self.warnings.append(f"Slot {slot.number} is lost and could not be replaced. {error}")
-        if whole is None or whole.number > self._last:
-            self._line.lose_one()
-        else:
+            self.warnings.append(f"Slot {number} is lost and could not be replaced. {error}")
+            del self._slots[number]
+            whole = False
+        if whole and number <= self._last:
             # The next one gets it: servers that stand there are warm, and others need not be started.
-            self._line.put_back(whole, at_end=at_end)
-        if whole is not None and whole.number > self._last:
-            self._spare[whole.number] = whole
-        if whole is slot:
+            self._line.put_back(number, at_end=at_end)
+        else:
+            self._line.lose_one()
+        if self._slots.get(number) is slot:
             await slot.sweep()
 
     async def _restored(self, slot: Slot) -> Slot:
         """Return the slot, or the one that takes its place."""
-        self._line.give_up(slot)
+        self._line.give_up(slot.number)
         self._restoring[slot.number] = slot.trace
         try:
             await slot.discard()
@@ -274,7 +320,8 @@ class SlotPool:
         if not wrong:
             return
         self.warnings.append(f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}.")
-        for trace in (self._restoring[slot.number], *(one.trace for one in self._line.taken)):
+        taken = [self._slots[number] for number in self._line.taken if number in self._slots]
+        for trace in (self._restoring[slot.number], *(one.trace for one in taken)):
             trace.mirror = wrong
 
     async def _replacement(self, slot: Slot) -> Slot:
@@ -334,10 +381,13 @@ async def _open(maker: SlotFactory, size: int) -> AsyncIterator[SlotPool]:
     with cache_faults(home.path):
         owner = await anyio.to_thread.run_sync(partial(SlotOwner, home, maker.run_id))
     try:
-        baseline = await anyio.to_thread.run_sync(partial(_healing, maker, partial(maker.make, 0)))
-        pristine = await anyio.to_thread.run_sync(partial(maker.find_shareable, baseline))
-        slots, warnings = await _make_others(maker, size, pristine)
-        yield SlotPool(maker, baseline, slots, warnings)
+        baseline, slots, faults = await _make_first(maker, size)
+        numbers = [number for number in range(1, size + 1) if number not in faults]
+        pool = SlotPool(maker, baseline, slots, numbers)
+        pool.warnings += [
+            f"Slot {number} could not be made. {fault}" for number, fault in sorted(faults.items())
+        ]
+        yield pool
     finally:
         with anyio.CancelScope(shield=True):
             await _close(maker, owner)
@@ -373,17 +423,38 @@ async def _make_each(
     return made, faults
 
 
-async def _make_others(maker: SlotFactory, size: int, pristine: Slot | None) -> tuple[list[Slot], list[str]]:
+async def _make_first(
+    maker: SlotFactory, size: int
+) -> tuple[Slot, dict[int, Slot], dict[int, EnvironmentFault]]:
+    """Make the baseline's slot and one for candidates; all of them where they can share its files.
+
+    Returns:
+        The baseline's slot, the others by number, and why some of those could not be made.
+
+    Raises:
+        EnvironmentFault: not even one could be made.
+    """
+    baselines = partial(anyio.to_thread.run_sync, partial(_healing, maker, partial(maker.make, 0)))
+    pristine = await baselines() if await anyio.to_thread.run_sync(maker.can_share) else None
+
     async def make(number: int) -> Slot:
+        if number == 0:
+            return pristine or await baselines()
         return await anyio.to_thread.run_sync(partial(maker.make, number, pristine))
 
-    made, faults = await _make_each(range(1, size + 1), make)
+    first = 1 if pristine is None else size
+    made, faults = await _make_each(range(first + 1), make)
+    if 0 in faults:
+        raise faults[0]
+    baseline = made.pop(0)
+    if not made:  # then perhaps one of those that would have been made later
+        made, more = await _make_each(range(first + 1, size + 1), make)
+        faults |= more
     if not made:
         fault = faults[min(faults)]
         code = "NO_SLOT" if fault.code == "GIT_FAILED" else fault.code
         raise EnvironmentFault(code, f"No slot could be made. {fault.message}", fault.hint)
-    warnings = [f"Slot {number} could not be made. {fault}" for number, fault in sorted(faults.items())]
-    return [made[number] for number in sorted(made)], warnings
+    return baseline, made, faults
 
 
 async def _close(maker: SlotFactory, owner: SlotOwner) -> None:

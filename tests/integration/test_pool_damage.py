@@ -197,6 +197,8 @@ async def test_some_slots_are_better_than_none(world: World) -> None:
         async with open_pool(
             mirror, snapshot, size=3, interpreter=interpreter, run_id="r", environment_for=environment
         ) as pool:
+            async with pool.acquire_all() as slots:
+                assert [slot.number for slot in slots] == [1, 3]
             assert pool.size == 2
             assert made == 4
             assert len(pool.warnings) == 1

@@ -131,7 +131,6 @@ def _lower(number, value):
 
 
 def _confine(spec, policy, template):
-    cwd = os.getcwd()
     if policy["level"] == SANDBOX:
         _enter_namespaces(spec, policy, template)
         namespaces.fork_inside()
@@ -139,25 +138,26 @@ def _confine(spec, policy, template):
         # Exact in a user namespace only: elsewhere it counts all processes of the user.
         _lower(resource.RLIMIT_NPROC, policy["limits"].get("processes", 0))
     _restrict(spec, policy, template)
-    os.chdir(cwd)  # by its name: the folder that we were in lies outside of what can be seen now
+    os.chdir(spec["project"])  # by its name: the folder that we were in lies outside of what can be seen now
 
 
 def _confine_template(spec, policy):
-    cwd = os.getcwd()
     if policy["level"] == SANDBOX:
         namespaces.leave(_TEMPLATE | (0 if policy["network"] else syscalls.CLONE_NEWNET))
         view = mount_view.MountView(*_room(policy))
         view.cover(policy["hidden"])
         view.keep(_environment(spec))
         # A process that enters another user namespace writes its user's number there.
-        view.keep(["/proc", policy["cache"], spec["root"], spec["private"], spec["runner"]], writable=True)
+        view.keep(["/proc", policy["cache"], spec["runner"]], writable=True)
+        for folder in (spec["root"], spec["private"]):
+            view.keep([folder], writable=True, source=host_path(spec, folder))
         view.keep(policy["writable"], writable=True)
         for folder in _SHARED:
             view.renew(folder, 0o1777)
         view.enter()
         namespaces.give_up_capabilities(template=True)
         syscalls.no_new_privileges()
-        os.chdir(cwd)
+        os.chdir(spec["project"])
         return  # without Landlock, under which no fork could mount anything
     syscalls.no_new_privileges()
     visible = [*_environment(spec), policy["cache"], spec["root"], spec["private"], spec["runner"]]
@@ -166,17 +166,21 @@ def _confine_template(spec, policy):
 
 
 def _enter_namespaces(spec, policy, template):
-    network = 0 if template or policy["network"] else syscalls.CLONE_NEWNET
+    # A template of one slot has one fork at a time: its network is theirs, too.
+    is_shared = template and not spec.get("mounts")
+    network = 0 if is_shared or policy["network"] else syscalls.CLONE_NEWNET
     # For the processes that tests start; and for pytest, the configuration of a project that has none.
-    texts = _contents([spec["path"], os.path.join(spec["private"], "pytest.ini")])
+    texts = _contents(spec, [spec["path"], os.path.join(spec["private"], "pytest.ini")])
     namespaces.leave(_CHECK | network)
     view = mount_view.MountView(*_room(policy))
     view.cover([policy["cache"]] if template else [*policy["hidden"], policy["cache"]])
     view.keep([*_environment(spec), *_inputs(spec)[0], spec["runner"]])
-    view.keep([spec["root"], *_inputs(spec)[1], *policy["writable"]], writable=True)
+    view.keep([*_inputs(spec)[1], *policy["writable"]], writable=True)
+    view.keep([spec["root"]], writable=True, source=host_path(spec, spec["root"]))
     for folder in _SHARED:
         view.renew(folder, 0o1777)
-    folders = [entry.name for entry in os.scandir(spec["private"]) if entry.is_dir()]
+    private = host_path(spec, spec["private"])
+    folders = [entry.name for entry in os.scandir(private) if entry.is_dir()]
     view.renew(spec["private"], 0o700)
     view.enter()
     for name in folders:
@@ -260,9 +264,19 @@ def _room(policy):
     return size, min(max(size // _BYTES_PER_FILE, 1024), _MOST_FILES)
 
 
-def _contents(paths):
+def host_path(spec, path):
+    """Return where a file or folder of the slot lies, outside of every sandbox."""
+    for seen, source in spec.get("mounts", {}).items():
+        if slot_paths.under(path, seen):
+            return source + path[len(seen) :]
+    return path
+
+
+def _contents(spec, paths):
     texts = {}
-    for path in filter(os.path.isfile, paths):
-        with open(path, "rb") as file:
-            texts[path] = file.read()
+    for path in paths:
+        place = host_path(spec, path)
+        if os.path.isfile(place):
+            with open(place, "rb") as file:
+                texts[path] = file.read()
     return texts

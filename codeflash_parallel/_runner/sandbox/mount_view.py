@@ -41,11 +41,16 @@ class MountView:
         if os.path.isdir(path):
             self._fresh[path] = mode
 
-    def keep(self, paths, *, writable=False):
-        """Have paths seen as they are, whatever is covered around them."""
+    def keep(self, paths, *, writable=False, source=None):
+        """Have paths seen as they are, whatever is covered around them.
+
+        Args:
+            source: what is to be seen there instead, another path of today.
+        """
         for path in paths:
-            if os.path.lexists(path):
-                self._kept[path] = writable or self._kept.get(path, False)
+            if os.path.lexists(source or path):
+                known, _ = self._kept.get(path, (False, path))
+                self._kept[path] = writable or known, source or path
 
     def enter(self):
         """Make this process's mount namespace, which must be its own, look like that.
@@ -69,10 +74,10 @@ class MountView:
         """Return, by path, a descriptor and whether it is a folder, of all that must be put back."""
         lost = [*self._covered, *self._fresh, "/dev"]
         copies = {}
-        for path, writable in self._kept.items():
-            hidden = any(under(path, cover) for cover in lost)
-            if hidden or (writable and path not in self._covered):
-                copies[path] = (syscalls.copy_mounts(path), os.path.isdir(path), writable)
+        for path, (writable, source) in self._kept.items():
+            is_lost = path != source or any(under(path, cover) for cover in lost)
+            if is_lost or (writable and path not in self._covered):
+                copies[path] = (syscalls.copy_mounts(source), os.path.isdir(source), writable)
         return copies
 
     def _cover_all(self):

@@ -222,7 +222,7 @@ def first_run_spec(runner: RunnerConfig, workspace: Workspace) -> dict[str, Any]
     """
     asked = (*_expressions(runner.request), *runner.request.paths)
     arguments = (*_fallback_configuration(workspace), *asked)
-    also = [str(workspace.root / path) for path in runner.overlaid]
+    also = [str(workspace.seen(workspace.root / path)) for path in runner.overlaid]
     fields = _tests_fields(arguments, None, WrapMode.DIGEST, StopRule.NEVER, BASELINE_RECORDING)
     return runner.spec("tests", (), **fields, also=also, watch=True)
 
@@ -262,8 +262,9 @@ def selected_run_spec(
     than in the first run pytest might find another root or configuration, so both are given.
     """
     selected = baseline.selected if run.only is None else run.only
-    rootdir = str(workspace.root / baseline.rootdir)
-    inifile = ("-c", str(workspace.root / baseline.inifile)) if baseline.inifile else ()
+    root = workspace.seen(workspace.root)
+    rootdir = str(root / baseline.rootdir)
+    inifile = ("-c", str(root / baseline.inifile)) if baseline.inifile else ()
     where = () if inifile else _fallback_configuration(workspace)
     asked = (f"--rootdir={rootdir}", *inifile, *_expressions(runner.request), *test_files(selected, rootdir))
     fields = _tests_fields((*where, *asked), selected, run.wrap, run.stop, run.recording)
@@ -305,7 +306,7 @@ def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:
     empty = workspace.private / "pytest.ini"
     if not empty.exists():
         empty.write_text("[pytest]\n", encoding="utf-8")
-    return (f"--rootdir={workspace.project}", "-c", str(empty))
+    return (f"--rootdir={workspace.seen(workspace.project)}", "-c", str(workspace.seen(empty)))
 
 
 #: Files in which pytest looks for its configuration, and the section that makes them count.

@@ -138,7 +138,7 @@ class WorkerLocation:
         """Return the folders that are to be emptied after each round, as they are now."""
         if not self.init:
             return LeftoverFiles(private_folders(workspace))
-        return LeftoverFiles((workspace.private, *_SHARED), Path(f"/proc/{self.init}/root"))
+        return LeftoverFiles((workspace.seen(workspace.private), *_SHARED), Path(f"/proc/{self.init}/root"))
 
 
 def _location_of(pid: int, workspace: Workspace) -> WorkerLocation:

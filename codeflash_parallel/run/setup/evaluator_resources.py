@@ -391,7 +391,7 @@ async def _explained(fault: EnvironmentFault, runner: RunnerConfig, workspace: W
         return EnvironmentFault(fault.code, text, f"{' or '.join(flags)} gives it more.")
     if level is IsolationLevel.NONE:
         return fault
-    free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=IsolationPolicy())
+    free = hashed(workspace, HASH_SEEDS[0]).unconfined()
     session = await run_session(runner, free, first_run_spec(runner, free), _UNCONFINED)
     outcomes = session.report.tests.values()
     if not session.report.collected or any(test.outcome in _BAD for test in outcomes):

@@ -342,11 +342,11 @@ class Slot:
     def bytecode(self) -> dict[str, OriginalFile]:
         """The bytecode that this slot has accepted, by path, which is good in any slot of the snapshot.
 
-        pytest's own is none of it: it names the slot that it was made in, and only the import system corrects
-        that.
+        pytest's own names the path at which it was made, which only the import system corrects: it is part of
+        that where all slots are seen at one path.
         """
-        own = self._contents.own.items()
-        return {path: made for path, made in own if is_bytecode(path) and "-pytest-" not in path}
+        own, is_one_path = self._contents.own.items(), self.workspace.mounted is not None
+        return {p: made for p, made in own if is_bytecode(p) and (is_one_path or "-pytest-" not in p)}
 
     async def take_bytecode(self, bytecode: Mapping[str, OriginalFile]) -> None:
         """Copy the bytecode of another slot of the same snapshot."""

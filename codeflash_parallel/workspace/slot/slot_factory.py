@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -71,22 +71,24 @@ class SlotFactory:
         """
         return self._clean_make(number, self.folder / f"{number}", pristine)
 
-    def find_shareable(self, slot: Slot) -> Slot | None:
-        """Return a slot, in which nothing has run yet, if the file system lets others share its files.
+    def can_share(self) -> bool:
+        """Say whether the file system lets slots share the blocks of their files.
 
         Raises:
             EnvironmentFault: the cache cannot be written.
         """
         with cache_faults(self.mirror.home.path), self.mirror.home.scratch() as scratch:
-            return slot if clones_work(scratch) else None
+            return clones_work(scratch)
 
     def make_again(self, number: int) -> Slot:
-        """Make a slot after candidates have run: they may have reached the mirror, so look at every file.
+        """Make a slot after candidates may have run; where they can reach the mirror, look at every file.
 
         Raises:
             EnvironmentFault: as `make`, and `MIRROR_DAMAGED`.
         """
         slot = self._clean_make(number, self.folder / f"{number}.{next(self._serial)}", None)
+        if self.isolation.is_closed:
+            return slot
         entries = self.mirror.entries(self.snapshot)
         root = slot.workspace.root
         wrong = next((path for path, entry in entries.items() if not _holds(root / path, entry)), "")
@@ -125,10 +127,12 @@ class SlotFactory:
             user_root=repository.root,
             interpreter=self.interpreter,
             private=folder / "private",
-            environment=self._environment(folder / "private", number),
+            environment={},
             number=number,
             isolation=self.isolation,
+            mounted=self.mirror.home.mounted_slot if self.isolation.is_closed else None,
         )
+        workspace = replace(workspace, environment=self._environment(workspace))
         workspace.project.mkdir(parents=True, exist_ok=True)
         waste = SlotTrash(folder)
         guards = (
@@ -137,10 +141,16 @@ class SlotFactory:
         )
         return Slot(workspace, folder, guards, contents, waste, kind, cost_of(kind, folder, guards))
 
-    def _environment(self, private: Path, number: int) -> Mapping[str, str]:
+    def _environment(self, workspace: Workspace) -> Mapping[str, str]:
+        """Make the private folder; return the environment, the same in all slots seen at one path."""
+        private = workspace.private
         for folder in (private, private / "home", private / "tmp"):
             folder.mkdir(mode=0o700)
-        return self.environment_for(private, number)
+        if workspace.mounted is None:
+            return self.environment_for(private, workspace.number)
+        for path in (workspace.root, private):
+            workspace.seen(path).mkdir(parents=True, exist_ok=True)
+        return self.environment_for(workspace.seen(private), 1)
 
     def _add_worktree(self, tree: Path) -> Path:
         """Add a detached worktree without files; return its folder in the mirror.

@@ -56,7 +56,7 @@ def running(
         child.wait(60)
 
 
-@pytest.mark.parametrize("until", ["mirror", "snapshot", "slot 0", "slot 1", "slot 2", "using"])
+@pytest.mark.parametrize("until", ["mirror", "snapshot", "slot 0", "slot 1", "slot 1", "using"])
 async def test_what_a_killed_run_leaves_is_removed(world: World, until: str) -> None:
     world.init()
     world.freeze()
@@ -83,7 +83,7 @@ async def test_the_journal_of_a_killed_run_tells_what_was_staged(world: World) -
         child.send_signal(signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
     slots = list(world.cache.glob("*/slots/dead/*"))
-    assert sorted(staged_in(slot) for slot in slots) == [(), (), ("staged.py",)]
+    assert sorted(staged_in(slot) for slot in slots) == [(), ("staged.py",)]
     await recover(world.cache)
 
 
@@ -114,7 +114,7 @@ async def test_several_processes_open_a_new_cache_at_once(world: World) -> None:
         running(world, "two", "using", "straight") as two,
         running(world, "three", "using", "straight") as three,
     ):
-        assert len(list(world.cache.glob("*/slots/*/*"))) == 9
+        assert len(list(world.cache.glob("*/slots/*/*"))) == 6
     assert [child.returncode for child in (one, two, three)] == [0, 0, 0]
 
 

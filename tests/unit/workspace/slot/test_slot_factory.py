@@ -45,7 +45,7 @@ async def test_a_slot_is_the_snapshot_and_has_an_environment_of_its_own(world: W
         assert place.root == factory.folder / "3" / "user"
         assert (place.number, place.environment["SLOT"]) == (3, "3")
         assert (place.root / "README").read_text() == "read\n"
-        assert factory.find_shareable(slot) in {slot, None}
+        assert factory.can_share() in {True, False}
         again = factory.make_again(3)
         assert again.workspace.root == factory.folder / "3.1" / "user"
         for made in (slot, again):
