@@ -65,7 +65,7 @@ class CheckPlan:
         sources: the snapshot's text of the targets' files.
         killers: tests that caught earlier candidates, the most deadly first, which pass on the baseline
             when they are run in front of all others.
-        new_process: every run gets a new process.
+        new_process: why every run gets a new process, one clause; empty: servers may be used.
         by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
         rules: what a difference of values has to be to count.
         judge: the user's, which is asked about other results; `None`: there is none.
@@ -78,7 +78,7 @@ class CheckPlan:
     workers: int = 0
     sources: Mapping[str, bytes] = field(default_factory=dict)
     killers: tuple[str, ...] = ()
-    new_process: bool = False
+    new_process: str = ""
     by_edits: ForkChoice | None = None
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     judge: AcceptFunction | None = None

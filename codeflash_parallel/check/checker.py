@@ -96,7 +96,9 @@ async def confirm(
     plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Slot | None = None
 ) -> CheckOutcome:
     """Run all tests that were asked for and all captured calls, in new processes."""
-    work = _Work(replace(plan, new_process=True), workspace, candidate, None, tree)
+    work = _Work(
+        replace(plan, new_process="it is confirmed in new processes"), workspace, candidate, None, tree
+    )
     return work.outcome(await work.replayed(await work.everything()))
 
 
@@ -108,7 +110,8 @@ async def replays_alone(
     servers: WarmServers | None = None,
 ) -> CheckOutcome:
     """Make captured calls and run no test, in a new process where there are no servers."""
-    plan = replace(plan, new_process=plan.new_process or servers is None)
+    if servers is None:
+        plan = replace(plan, new_process=plan.new_process or "there are no servers")
     work = _Work(plan, workspace, candidate, servers, tree)
     return work.outcome(await work.replayed(CandidateFinding(tests=compare_tests({}, RunnerReport()))))
 

@@ -201,7 +201,11 @@ def _drive(
     from codeflash_parallel.run.evaluator import Evaluator
 
     async def driven() -> RunResult:
-        evaluator, scope, loop = Evaluator(project, settings), anyio.CancelScope(), asyncio.get_running_loop()
+        evaluator, scope, loop = (
+            Evaluator(project, settings, once=True),
+            anyio.CancelScope(),
+            asyncio.get_running_loop(),
+        )
         started = False
 
         def note_start(event: Event) -> None:

@@ -51,6 +51,7 @@ class Evaluator:
         quiet: keeps what is timed apart from the checks of other processes that share it; by default that of
             the host, `process.host_lock.host_quiet`.
         sharers: how many evaluators share the machine's memory.
+        once: `evaluate` is called once: few candidates are then checked without warm servers.
 
     Raises:
         UsageError: on entering: not a repository, a bad interpreter, no locks for quiet.
@@ -63,11 +64,13 @@ class Evaluator:
         settings: Settings | None = None,
         quiet: HostLock | None = None,
         sharers: int = 1,
+        *,
+        once: bool = False,
     ) -> None:
         self._path = Path(repository)
         self._settings = settings or Settings()
         self._quiet = quiet
-        self._sharers = sharers
+        self._sharers, self._once = sharers, once
         self._stack = AsyncExitStack()
         self._turn = anyio.Lock()
         self._resources: EvaluatorResources | None = None
@@ -76,7 +79,9 @@ class Evaluator:
     async def __aenter__(self) -> Self:
         if not self._is_queued:
             quiet = self._quiet or host_quiet(os.environ, self._wait)
-            opened = EvaluatorResources.open(self._path, self._settings, quiet, self._sharers)
+            opened = EvaluatorResources.open(
+                self._path, self._settings, quiet, self._sharers, once=self._once
+            )
             with disk_faults(cache_root(self._settings)):
                 self._resources = await self._stack.enter_async_context(opened)
         return self
@@ -306,7 +311,7 @@ def evaluate(
     """
 
     async def main() -> RunResult:
-        async with Evaluator(repository, settings) as evaluator:
+        async with Evaluator(repository, settings, once=True) as evaluator:
             return await evaluator.evaluate(
                 candidates, repairer=repairer, refiner=refiner, observers=observers, race=race
             )
@@ -384,7 +389,7 @@ def resume(
     stored = stored_run(run_id, repository, cache_dir=cache_dir)
 
     async def main() -> RunResult:
-        async with Evaluator(stored.project, stored.settings) as evaluator:
+        async with Evaluator(stored.project, stored.settings, once=True) as evaluator:
             return await evaluator.resume(run_id, repairer=repairer, refiner=refiner, observers=observers)
 
     return anyio.run(main, backend=backend)

@@ -129,6 +129,7 @@ class RunPreparation:
                 snapshot=snapshot,
                 pool=pool,
                 candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,
+                are_all=isinstance(source, Sequence),
                 replays=account.races or self._settings.compare is ComparisonMode.VALUES,
                 steps=self._steps,
             )

@@ -58,7 +58,7 @@ class Fleet:
         compared = "values" if plan.compare_values else "outcomes"
         self._answers = ForkPointStore(folder / f"serving-{compared}.json")
         self.is_complete = False
-        self._verifying: set[Key] = set()
+        self._verifying: dict[Key, anyio.Event] = {}
         self._deaths: Counter[Key] = Counter()
         self._slots: dict[int, SlotServers] = {}
         self._turns: defaultdict[int, anyio.Lock] = defaultdict(anyio.Lock)
@@ -93,7 +93,7 @@ class Fleet:
     def off(self) -> str:
         """Why there are no servers at all, one clause; empty when there are."""
         if self.plan.new_process:
-            return "a new process was asked for"
+            return self.plan.new_process
         suite_s = self.plan.baseline.suite_s
         return f"the tests take {suite_s:.0f} s" if suite_s > LONG_SUITE_S else ""
 
@@ -122,10 +122,7 @@ class Fleet:
 
     def wants(self, key: Key) -> bool:
         """Say whether a server is of use."""
-        if self.unfit.get(key):
-            return False
-        # Whether calls are to be recorded is not known of a draft.
-        return key != (TESTS, ForkPoint.COLLECTED) or self.is_complete
+        return not self.unfit.get(key)
 
     def died(self, key: Key, why: str) -> None:
         """Note that a template died; after some times its point is given up."""
@@ -140,17 +137,18 @@ class Fleet:
         self.unfit[key] = why
         self._answers.note(key, why)
 
-    async def verify(self, servers: SlotServers, key: Key) -> bool:
+    async def verify(self, servers: SlotServers, key: Key, slot: Slot) -> bool:
         """Compare a point with the baseline, unless that is done already; say whether anything was run."""
         server = servers.at(key)
         known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
         if not self.is_complete or known or server is None:
             return False
-        self._verifying.add(key)
+        self._verifying[key] = ended = anyio.Event()
         try:
-            why, unkept = await verify(self.plan, servers.slot.workspace, key[0], server)
+            why, unkept = await verify(self.plan, slot.workspace, key[0], server)
         finally:
-            self._verifying.discard(key)
+            del self._verifying[key]
+            ended.set()
         if why and not server.rss_bytes():
             self.died(key, why)
         elif why:
@@ -182,7 +180,10 @@ class Fleet:
         if self._is_long and self._turns[place].locked():
             return servers  # somebody else makes them ready: meanwhile checks get a new process
         async with self._turns[place]:
-            await servers.prepare(slot)
+            await servers.start(slot)
+        await servers.verify(slot)
+        while place == _ALL and self._verifying and not self._is_long:
+            await next(iter(self._verifying.values())).wait()
         if self._answers.are_new:
             await anyio.to_thread.run_sync(self._answers.write)
         return servers
@@ -196,7 +197,7 @@ class Fleet:
         if self.off or (self.is_complete and (self._is_long or self._all_is_known())):
             return
         async with anyio.create_task_group() as group:
-            for _ in range(1 if pool.baseline.workspace.mounted else min(slots, pool.size)):
+            for _ in range(min(slots, pool.size)):
                 group.start_soon(self._warm_up_one, pool)
 
     @property

@@ -86,6 +86,7 @@ class SlotServers:
         self._standing: dict[Key, _Standing] = {}
         # Where all slots are seen at one path, they share pytest's bytecode, too.
         self._collected = slot.workspace.mounted is not None
+        self._records = False
         self._why = ""
 
     async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
@@ -105,8 +106,8 @@ class SlotServers:
         """Return why the last answer was `None`, one clause."""
         return self._why
 
-    async def prepare(self, slot: Slot) -> None:
-        """Start what is missing and replace what is worn.
+    async def start(self, slot: Slot) -> None:
+        """Start what is missing, and replace what is worn.
 
         Args:
             slot: is held, and clean before and after.
@@ -118,14 +119,18 @@ class SlotServers:
         for key in worn:
             self._fleet.count["restarts"] += 1
             await self._drop(key)
+        if self._fleet.is_complete and self._records != self._fleet.plan.watches:
+            self._records = self._fleet.plan.watches
+            if (TESTS, ForkPoint.COLLECTED) in self._standing:
+                await self._drop((TESTS, ForkPoint.COLLECTED))
+        modes = self._fleet.modes
         if slot is not self.slot and any(
-            self._lacks_first(m) or self._lacks_second(m) for m in self._fleet.modes
+            self._lacks_first(mode) or self._lacks_second(mode) for mode in modes
         ):
             await self.close()  # a candidate may lie in the slot that they see
             self.slot = slot
         for start_missing in (self._start_first, self._start_second):
             await self._started(start_missing)
-            await self._verify()
 
     async def _started(self, start_missing: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         before = self._fleet.count["servers"]
@@ -134,19 +139,19 @@ class SlotServers:
                 for mode in self._fleet.modes:
                     group.start_soon(start_missing, mode)
         if self._fleet.count["servers"] != before:
-            await self._settle()
+            await settle(self.slot)
 
-    async def _verify(self) -> None:
+    async def verify(self, slot: Slot) -> None:
+        """Verify what stands and nobody else verifies; the slot is clean before and after.
+
+        Raises:
+            SlotBroken: what was run there cannot be undone.
+        """
         for key in tuple(self._standing):
-            if await self._fleet.verify(self, key):
-                await self._settle()
+            if await self._fleet.verify(self, key, slot):
+                await settle(slot)
                 # All tests have been run: their bytecode is there now.
                 self._collected = self._collected or key[0] == TESTS
-
-    async def _settle(self) -> None:
-        """Keep the bytecode that the baseline's code made, and undo the rest: what every candidate finds."""
-        await self.slot.accept_bytecode()
-        await self.slot.discard()
 
     # --- starting --------------------------------------------------------------------------------------
 
@@ -162,7 +167,7 @@ class SlotServers:
         if not self._lacks_second(mode):
             return
         key, before = (mode, ForkPoint.COLLECTED), self._standing[mode, ForkPoint.IMPORTED]
-        records = mode == TESTS and self._fleet.plan.watches
+        records = mode == TESTS and self._records
         spec = {**before.spec, "wrap": WrapMode.DIGEST.value} if records else before.spec
         path = write_spec(self.slot.workspace, spec, self._fleet.plan.runner.directory)
         self._collected = self._collected or mode == TESTS
@@ -224,6 +229,16 @@ class SlotServers:
         for (mode, _), standing in self._standing.items():
             sizes[mode] = max(sizes[mode], standing.server.ready.rss_bytes)
         return sizes.total()
+
+
+async def settle(slot: Slot) -> None:
+    """Keep the bytecode that the baseline's code made, and undo the rest: what every candidate finds.
+
+    Raises:
+        SlotBroken: it cannot be undone.
+    """
+    await slot.accept_bytecode()
+    await slot.discard()
 
 
 class ServerVerification(NamedTuple):

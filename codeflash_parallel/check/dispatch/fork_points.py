@@ -82,7 +82,7 @@ def choose(
     workers: int = 0,
     watched: bool = False,
     watched_at_collected: bool = False,
-    new_process: bool = False,
+    new_process: str = "",
 ) -> ForkChoice:
     """Return where one run begins.
 
@@ -92,12 +92,10 @@ def choose(
         workers: xdist workers; 0 runs in one process.
         watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
         watched_at_collected: the servers at `collected` have done so; their imports cannot be undone.
-        new_process: a new process was asked for.
+        new_process: why there are only new processes.
     """
-    why = ""
-    if new_process:
-        why = "a new process was asked for"
-    elif workers:
+    why = new_process
+    if workers:
         why = f"the tests are spread over {workers} processes"
     elif suite_s > LONG_SUITE_S:
         why = f"the tests take {suite_s:.0f} s: starting is nothing beside it"

@@ -65,9 +65,9 @@ class EvaluatorResources:
         baselines: knows baselines, and keeps their servers.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, once: bool = False) -> None:
         self.setup = setup
-        self.baselines = BaselineManager(setup)
+        self.baselines = BaselineManager(setup, once=once)
         self.pinned: tuple[Snapshot, Path] | None = None
         self._pool: SlotPool | None = None
         self._pool_of: object = None
@@ -76,13 +76,20 @@ class EvaluatorResources:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, settings: Settings, quiet: HostLock | None = None, sharers: int = 1
+        cls,
+        path: Path,
+        settings: Settings,
+        quiet: HostLock | None = None,
+        sharers: int = 1,
+        *,
+        once: bool = False,
     ) -> AsyncIterator[EvaluatorResources]:
         """Find the repository, clean up after dead runs, start the launcher; leaving undoes all of it.
 
         Args:
             quiet: none by default.
             sharers: how many evaluators share the machine's memory.
+            once: there is one run: servers that only that could use must be worth it.
 
         Raises:
             UsageError: not a repository, a bad interpreter.
@@ -98,7 +105,7 @@ class EvaluatorResources:
             make = partial(
                 set_up, settings, repository, launcher, mirror, runner_dir, quiet or HostLock(None)
             )
-            resources = cls(await anyio.to_thread.run_sync(partial(make, sharers)))
+            resources = cls(await anyio.to_thread.run_sync(partial(make, sharers)), once=once)
             try:
                 yield resources
             finally:
@@ -191,6 +198,7 @@ class BaselineRequest:
     Attributes:
         runner: what all runners of the run have in common.
         candidates: how many are known to come.
+        are_all: no others will come.
         replays: captured calls are wanted; a baseline that has them will do in any case.
         steps: tells what is done at the moment.
     """
@@ -199,6 +207,7 @@ class BaselineRequest:
     snapshot: Snapshot
     pool: SlotPool
     candidates: int
+    are_all: bool
     replays: bool
     steps: StepReporter
 
@@ -206,8 +215,8 @@ class BaselineRequest:
 class BaselineManager:
     """Knows the baselines of one evaluator, and keeps the servers of the last one."""
 
-    def __init__(self, setup: Setup) -> None:
-        self._setup = setup
+    def __init__(self, setup: Setup, *, once: bool = False) -> None:
+        self._setup, self._once = setup, once
         self._fleet: Fleet | None = None
         self._fleet_of = ""
         self._warm: SlotPool | None = None
@@ -234,7 +243,7 @@ class BaselineManager:
         # Not this run's seed where another run has made it: what is random came out otherwise there.
         runner = replace(demand.runner, seed=found.seed)
         judge = self._judge(runner, demand.snapshot, demand.pool)
-        plan = self._plan(runner, demand.snapshot, found, judge)
+        plan = self._plan(replace(demand, runner=runner), found, judge)
         fleet = await self._ready(plan, demand, folder)
         return plan, fleet
 
@@ -250,9 +259,7 @@ class BaselineManager:
         """Run the preflight; servers are started as soon as it is known what they are for."""
 
         async def fleet_for(draft: Baseline) -> Fleet:
-            return await self._fleet_for(
-                self._plan(demand.runner, demand.snapshot, draft), demand.pool, folder
-            )
+            return await self._fleet_for(self._plan(demand, draft), demand.pool, folder)
 
         slots_for, spare = partial(self._slots_for, demand), int(self._setup.shares.cores) - 1
         async with anyio.create_task_group() as group:
@@ -309,22 +316,18 @@ class BaselineManager:
     # --- what follows from the setup -------------------------------------------------------------------
 
     def _plan(
-        self,
-        runner: RunnerConfig,
-        snapshot: Snapshot,
-        baseline: Baseline,
-        judge: AcceptFunction | None = None,
+        self, demand: BaselineRequest, baseline: Baseline, judge: AcceptFunction | None = None
     ) -> CheckPlan:
         settings = self._setup.settings
         memory_bytes = memory_limit_of(self._setup.shares, settings, baseline.rss_bytes)
         cpu_s = settings.timeout + _CPU_FACTOR * baseline.longest_cpu_ns / 1e9
         return CheckPlan(
-            runner=runner,
+            runner=demand.runner,
             baseline=baseline,
             limits=ProcessLimits(cpu_s=cpu_s, wall_s=_WALL_FACTOR * cpu_s, memory_bytes=memory_bytes),
             compare_values=settings.compare is ComparisonMode.VALUES,
-            sources=self._sources(runner, snapshot),
-            new_process=settings.new_process,
+            sources=self._sources(demand.runner, demand.snapshot),
+            new_process=self._why_new_processes(demand),
             rules=ComparisonRules(
                 tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol),
                 strict=settings.strict,
@@ -332,6 +335,12 @@ class BaselineManager:
             ),
             judge=judge,
         )
+
+    def _why_new_processes(self, demand: BaselineRequest) -> str:
+        if self._setup.settings.new_process:
+            return "a new process was asked for"
+        is_few = self._once and demand.are_all and demand.candidates <= demand.pool.size
+        return "so few candidates are sooner checked without servers" if is_few else ""
 
     def _judge(self, runner: RunnerConfig, snapshot: Snapshot, pool: SlotPool) -> AcceptFunction | None:
         """Return the user's judge, if there is one.

@@ -56,7 +56,7 @@ def running(
         child.wait(60)
 
 
-@pytest.mark.parametrize("until", ["mirror", "snapshot", "slot 0", "slot 1", "slot 1", "using"])
+@pytest.mark.parametrize("until", ["mirror", "snapshot", "slot 0", "slot 1", "using"])
 async def test_what_a_killed_run_leaves_is_removed(world: World, until: str) -> None:
     world.init()
     world.freeze()
