@@ -51,7 +51,7 @@ class Pretended:
     calls: ClassVar[list[tuple[Path, object, list]]] = []
     signals: tuple[int, ...] = ()
 
-    def __init__(self, project, settings) -> None:
+    def __init__(self, project, settings, **_more) -> None:
         self._project, self._settings = project, settings
         self._stopped = anyio.Event()
         self._code = ""

@@ -12,6 +12,7 @@ import pytest
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, RunnerLimits
+from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.setup import evaluator_resources
 from codeflash_parallel.run.setup.evaluator_resources import _explained, _key_of
 
@@ -32,15 +33,20 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[IsolationPolicy]:
 
     monkeypatch.setattr(evaluator_resources, "run_session", run_session)
     monkeypatch.setattr(evaluator_resources, "first_run_spec", lambda *_: {})
-    monkeypatch.setattr(evaluator_resources, "hashed", lambda workspace, _seed: workspace)
-    monkeypatch.setattr(
-        evaluator_resources, "replace", lambda _workspace, isolation: SimpleNamespace(isolation=isolation)
-    )
     return made
 
 
-def workspace(policy: IsolationPolicy) -> Any:
-    return SimpleNamespace(isolation=policy, root=Path("/"))
+def workspace(policy: IsolationPolicy) -> Workspace:
+    slot = Path("/slots/1")
+    return Workspace(
+        root=slot / "tree",
+        project=slot / "tree",
+        user_root=Path("/user"),
+        interpreter=Path("/python"),
+        private=slot / "private",
+        environment={},
+        isolation=policy,
+    )
 
 
 @pytest.mark.anyio
