@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
+from pathlib import Path
 
 from codeflash_parallel.result import runtime_protocols as protocols
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.warm.warm_server import WarmServer
 
 
@@ -21,3 +24,20 @@ def test_a_server_that_is_gone_says_how_it_ended() -> None:
     ended = protocols.ProcessExit(ended=protocols.ExitKind.EXITED, status=1)
     assert protocols.ServerGone("It is gone.", ended).exit == ended
     assert protocols.ServerGone("It was never there.").exit is None
+
+
+def test_a_workspace_may_be_seen_at_another_path() -> None:
+    slot, place = Path("/cache/slots/run/2"), Path("/cache/mounted/slot")
+    plain = protocols.Workspace(
+        root=slot / "shop",
+        project=slot / "shop" / "api",
+        user_root=Path("/user/shop"),
+        interpreter=Path("/python"),
+        private=slot / "private",
+        environment={"HOME": f"{slot}/private/home"},
+        isolation=IsolationPolicy(level=IsolationLevel.SANDBOX),
+    )
+    assert plain.seen(plain.project) == plain.project
+    mounted = replace(plain, mounted=place, environment={"HOME": f"{place}/private/home"})
+    assert mounted.seen(mounted.project) == place / "shop" / "api"
+    assert mounted.unconfined() == replace(plain, isolation=IsolationPolicy())

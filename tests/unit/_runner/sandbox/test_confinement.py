@@ -50,3 +50,11 @@ def test_the_interpreter_is_seen_and_the_checkout_is_not(
     found = confinement._environment(spec)
     assert str(checkout) not in found
     assert set(filter(lambda path: Path(path).exists(), site.getsitepackages())) <= set(found)
+
+
+def test_a_path_of_a_mounted_slot_is_found_outside() -> None:
+    spec = {"mounts": {"/mounted/slot/tree": "/slots/2/tree"}}
+    assert confinement.host_path(spec, "/mounted/slot/tree/a/b.py") == "/slots/2/tree/a/b.py"
+    assert confinement.host_path(spec, "/mounted/slot/tree") == "/slots/2/tree"
+    assert confinement.host_path(spec, "/mounted/slot/trees") == "/mounted/slot/trees"
+    assert confinement.host_path({}, "/mounted/slot/tree") == "/mounted/slot/tree"

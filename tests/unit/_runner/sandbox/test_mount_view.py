@@ -21,7 +21,10 @@ def test_what_lies_below_a_cover_or_is_writable_is_copied(
     view.keep([below, beside])
     view.keep([writable], writable=True)
     view.keep([writable])
+    elsewhere = str(tmp_path / "absent" / "seen")
+    view.keep([elsewhere], writable=True, source=beside)
     assert view._copies() == {
+        elsewhere: (f"copy of {beside}", True, True),
         below: (f"copy of {below}", True, False),
         writable: (f"copy of {writable}", True, True),
     }
