@@ -150,7 +150,8 @@ def _remove_temporary(home: CacheHome) -> None:
     """Remove indexes of a moment, unless somebody may be using one at this moment."""
     lock = try_lock(home.use_lock)
     if lock is not None:
-        remove_tree(home.temporary)
+        for folder in (home.temporary, home.mounted_slot.parent):
+        remove_tree(folder)
         lock.release()
 
 

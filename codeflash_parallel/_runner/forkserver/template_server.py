@@ -145,6 +145,7 @@ class TemplateServer:
         gc.collect()
         gc.freeze()
         self._files = process_fork.regular_files()
+        self._places = process_fork.places_below(self._spec["root"], self._files)
         self._link.say("ready", point=self.until, unfit=unfit, rss_bytes=_rss_bytes())
         while True:
             order, descriptors = self._link.receive()
@@ -216,6 +217,8 @@ class TemplateServer:
         self._reconnect(stdout, stderr)
         if not control:  # else it never runs code of a candidate
             confinement.confine_and_tell(order["spec"], self._channel, template=True)
+            if order["spec"].get("mounts"):
+                process_fork.open_again(self._files, self._places)
         os.chdir(self._cwd)  # by its name: something else may be mounted there now
         self._renew(order, control)
         self._channel.write("timing", name="start", ns=time.perf_counter_ns() - order["received_ns"])

@@ -5,6 +5,7 @@ Beyond memory a fork shares *open file descriptions* with its parent (offsets, a
 have no name): each regular file gets a description of its own.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -205,9 +206,32 @@ def separate(files):
         nameless = os.fstat(first).st_nlink == 0
         copy = _copied(first) if nameless and any(is_writable(group[0]) for group in groups) else None
         for group in groups:
-            _reopen(group, first if copy is None else copy)
+            _reopen(group, "/proc/self/fd/%d" % (first if copy is None else copy))
         if copy is not None:
             os.close(copy)
+
+
+def places_below(folder, files):
+    """Return the paths of open files below a folder, by a descriptor of each description.
+
+    Args:
+        files: what `regular_files` has found.
+    """
+    places = {group[0]: os.readlink("/proc/self/fd/%d" % group[0]) for groups in files for group in groups}
+    return {number: path for number, path in places.items() if path.startswith(folder + "/")}
+
+
+def open_again(files, places):
+    """Open files that are known by their paths again: another tree lies there now.
+
+    What is not there keeps the file that it has.
+
+    Args:
+        places: what `places_below` has returned in the template.
+    """
+    for group in (group for groups in files for group in groups if group[0] in places):
+        with contextlib.suppress(OSError):
+            _reopen(group, places[group[0]])
 
 
 def _copied(number):
@@ -225,9 +249,9 @@ def _copied(number):
 
 
 def _reopen(group, source):
-    """Put a new description of a file in the place of one that some descriptors share."""
+    """Put a new description of the file at a path in the place of one that some descriptors share."""
     flags = flags_of(group[0]) & _KEPT_FLAGS
-    new = os.open("/proc/self/fd/%d" % source, flags | os.O_CLOEXEC)
+    new = os.open(source, flags | os.O_CLOEXEC)
     os.lseek(new, os.lseek(group[0], 0, os.SEEK_CUR), os.SEEK_SET)
     for number in group:
         os.dup2(new, number, inheritable=os.get_inheritable(number))

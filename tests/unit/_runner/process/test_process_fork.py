@@ -46,6 +46,25 @@ def test_a_fork_s_files_have_content_and_offsets_of_their_own() -> None:
             os.close(number)
 
 
+def test_files_of_a_tree_are_opened_again_where_another_tree_lies(tmp_path: Path) -> None:
+    tree, other = tmp_path / "tree", tmp_path / "other"
+    for folder in (tree, other):
+        folder.mkdir()
+        (folder / "log").write_text(f"{folder.name}\n")
+    (tree / "gone").write_text("gone")
+    with (tree / "log").open("a") as log, (tree / "gone").open() as gone, (other / "log").open() as beside:
+        files = [[[one.fileno()]] for one in (log, gone, beside)]
+        places = process_fork.places_below(str(tree), files)
+        assert places == {log.fileno(): f"{tree}/log", gone.fileno(): f"{tree}/gone"}
+        tree.rename(tmp_path / "before")
+        other.rename(tree)
+        process_fork.open_again(files, places)
+        log.write("written")
+        assert gone.read() == "gone"
+    assert (tree / "log").read_text() == "other\nwritten"
+    assert (tmp_path / "before" / "log").read_text() == "tree\n"
+
+
 def test_new_pipes_take_the_place_of_old_ones_and_their_copies() -> None:
     (old_reading, old), (reading, new) = os.pipe(), os.pipe()
     copy = os.dup(old)
