@@ -150,8 +150,7 @@ def _remove_temporary(home: CacheHome) -> None:
     """Remove indexes of a moment, unless somebody may be using one at this moment."""
     lock = try_lock(home.use_lock)
     if lock is not None:
-        for folder in (home.temporary, home.mounted_slot.parent):
-        remove_tree(folder)
+        remove_tree(home.temporary)
         lock.release()
 
 
@@ -290,7 +289,8 @@ def _remove_empty(home: CacheHome, lock: FileLock | None) -> None:
             folder.rmdir()
     if lock is None or home.mirror.exists():
         return
-    remove_tree(home.temporary)
+    for folder in (home.temporary, home.mounted_slot.parent):
+        remove_tree(folder)
     home.mirror_lock.unlink(missing_ok=True)
     home.use_lock.unlink(missing_ok=True)
     if not any(home.path.iterdir()):
