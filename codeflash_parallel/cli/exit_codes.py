@@ -49,7 +49,7 @@ BY_SIGNAL = MappingProxyType({"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCod
 _LAST_WORDS = b"error: There is no memory left for the evaluator.\n"
 
 #: Makes the cursor visible again: a live board hides it.
-_SHOW_CURSOR = "\x1b[?25h"
+SHOW_CURSOR = "\x1b[?25h"
 
 
 class SignalInterrupt(CodeflashParallelError):  # noqa: N818 - a state, not an error
@@ -198,7 +198,7 @@ class Interrupts:
         with suppress(Exception):  # the handler may have interrupted a write to the same stream
             self._output.write_error(SignalInterrupt(name))
             if sys.stderr.isatty():
-                sys.stderr.write(_SHOW_CURSOR)
+                sys.stderr.write(SHOW_CURSOR)
                 sys.stderr.flush()
         os._exit(BY_SIGNAL[name])
 

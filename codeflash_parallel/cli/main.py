@@ -6,7 +6,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -73,16 +73,38 @@ _MODULES = MappingProxyType(
 _PROGRAM = "codeflash-parallel"
 
 
+#: Commands that the background process of `--keep-warm` can run.
+_KEPT_WARM = frozenset({"run", "check", "resume"})
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
     _give_missing_streams()
+    return perform(list(sys.argv[1:] if argv is None else argv), _dispatch_or_hand_over)
+
+
+def perform(arguments: Sequence[str], command: Callable[[Sequence[str], Output], int]) -> int:
+    """Run a command line and return its exit code; what goes wrong is reported.
+
+    Args:
+        arguments: of the command line, without the program.
+        command: does it, `dispatch`.
+    """
     _make_streams_safe()
     output = _output_for(arguments)
     with reporting_errors(output, arguments) as ending:
-        ending.code = _dispatch(arguments, output)
+        ending.code = command(arguments, output)
         say("")  # a closed pipe or a full disk is noticed here and not when the interpreter exits
     return int(ending.code)
+
+
+def _dispatch_or_hand_over(arguments: Sequence[str], output: Output) -> int:
+    if arguments and arguments[0] in _KEPT_WARM and sys.platform == "linux":
+        from codeflash_parallel.cli.warm_client import run_warm
+
+        if (code := run_warm(arguments)) is not None:
+            return code
+    return dispatch(arguments, output)
 
 
 def _output_for(arguments: Sequence[str]) -> Output:
@@ -96,7 +118,8 @@ def _output_for(arguments: Sequence[str]) -> Output:
             return Output.found_in(arguments)
 
 
-def _dispatch(arguments: Sequence[str], output: Output) -> int:
+def dispatch(arguments: Sequence[str], output: Output) -> int:
+    """Do what a command line says, in this process, and return its exit code."""
     if sys.platform != "linux":
         raise EnvironmentFault("NOT_LINUX", f"{_PROGRAM} runs on Linux only, not on {sys.platform}.")
     group = "queue" if arguments[:1] == ["queue"] else ""

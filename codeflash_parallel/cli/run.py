@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
+from codeflash_parallel.cli.evaluator_host import current_host
 from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from codeflash_parallel.run.provider_requests import Providers
 
 #: Settings of a stored run that may be changed: they change no verdict.
-_CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
+_CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS} | {
+    "keep_warm": SETTINGS["keep_warm"]
+}
 
 
 # --- options ---------------------------------------------------------------------------------------------
@@ -198,35 +201,33 @@ def _drive(
     import anyio
 
     from codeflash_parallel.result.events import RunStarted
-    from codeflash_parallel.run.evaluator import Evaluator
+
+    host = current_host()
 
     async def driven() -> RunResult:
-        evaluator, scope, loop = (
-            Evaluator(project, settings, once=True),
-            anyio.CancelScope(),
-            asyncio.get_running_loop(),
-        )
-        started = False
-
-        def note_start(event: Event) -> None:
-            nonlocal started
-            started = started or isinstance(event, RunStarted)
+        scope, loop = anyio.CancelScope(), asyncio.get_running_loop()
+        running: list[Evaluator] = []  # it, once there is a run
 
         def end(name: str) -> None:
-            if started:
-                evaluator.interrupt(name)
+            if running:
+                running[0].interrupt(name)
             else:
                 scope.cancel()
 
         interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
         with scope:
-            async with evaluator:
+            async with host.lend(project, settings) as evaluator:
+
+                def note_start(event: Event) -> None:
+                    if isinstance(event, RunStarted):
+                        running[:] = [evaluator]
+
                 result = await work(evaluator, (note_start, *observers))
             interrupts.come_too_late()
             return result
         raise SignalInterrupt(interrupts.received)
 
-    return anyio.run(driven, backend="asyncio")
+    return host.run(driven)
 
 
 @contextmanager

@@ -300,6 +300,11 @@ class Settings:
         choices=Executor,
         group=PLACE,
     )
+    keep_warm: bool = switch(
+        "Keep warm processes for the next call: commands are run by a background process, which ends "
+        "itself after 10 minutes without one; the library keeps them in its own process.",
+        group=PLACE,
+    )
     queue_dir: str = setting(
         "", "Where the evaluation queue is kept; empty: the folder queue of the cache directory.", group=PLACE
     )

@@ -12,13 +12,13 @@ sequence of calls. A call is one line; it is answered by any number of `alive` l
 from __future__ import annotations
 
 import json
-import os
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from codeflash_parallel.process.local_socket import short_address
 from codeflash_parallel.queue.jobs import error_document, error_of
 from codeflash_parallel.queue.queue_errors import queue_unfit
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME
@@ -134,18 +134,9 @@ def _line(data: Any) -> bytes:
 # --- the client's end ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def socket_of(folder: Path) -> Iterator[str]:
-    """Give a short name of a daemon's socket: the kernel takes 107 bytes at most.
-
-    Raises:
-        FileNotFoundError: there is no such folder.
-    """
-    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{handle}/{SOCKET_NAME}"
-    finally:
-        os.close(handle)
+def socket_of(folder: Path) -> AbstractContextManager[str]:
+    """Give a short name of a daemon's socket, as `short_address`."""
+    return short_address(folder / SOCKET_NAME)
 
 
 def ask_daemon(folder: Path, call: str, **arguments: Any) -> Any:

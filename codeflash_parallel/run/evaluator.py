@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,11 +30,13 @@ from codeflash_parallel.result.events import CandidateFinished, Event, Observer
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits
+from codeflash_parallel.run.kept_evaluators import library_thread
 from codeflash_parallel.run.pipeline import Run, new_run_id
 from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.run.setup.surroundings import Surroundings, surroundings_of
 from codeflash_parallel.sandbox.runner_command import parse_records, start_command
 from codeflash_parallel.workspace.cache_layout import disk_faults
 from codeflash_parallel.workspace.git.git_client import find_repository
@@ -53,6 +61,9 @@ class Evaluator:
         sharers: how many evaluators share the machine's memory.
         once: `evaluate` is called once: few candidates are then checked without warm servers.
 
+    Attributes:
+        was_interrupted: `interrupt` has ended an evaluation of it.
+
     Raises:
         UsageError: on entering: not a repository, a bad interpreter, no locks for quiet.
         EnvironmentFault: on entering or evaluating: an unfit machine, a red baseline.
@@ -75,6 +86,7 @@ class Evaluator:
         self._turn = anyio.Lock()
         self._resources: EvaluatorResources | None = None
         self._run: Run | None = None
+        self.was_interrupted = False
 
     async def __aenter__(self) -> Self:
         if not self._is_queued:
@@ -270,7 +282,17 @@ class Evaluator:
             code: why, e.g. ``"SIGINT"``; it becomes the result's error code.
         """
         if self._run is not None:
+            self.was_interrupted = True
             self._run.interrupt(code)
+
+    def surroundings(self) -> Surroundings:
+        """Return what an open evaluator does not look at again, as it is now; blocks."""
+        return surroundings_of(self._open.setup, os.environ)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Resident memory of its processes; none when it is not open."""
+        return self._resources.setup.launcher.memory_bytes if self._resources else 0
 
 
 def _notes_on(state: RunState) -> Iterator[str]:
@@ -293,6 +315,9 @@ def evaluate(
 ) -> RunResult:
     """Evaluate candidates from synchronous code: `Evaluator` under an event loop of its own.
 
+    With the setting `keep_warm`, evaluator and event loop are kept in a thread of this process for the next
+    call with the same settings, for 10 minutes.
+
     Args:
         candidates: a list, or a plain or async iterator that may still be producing.
         repository: a path inside the user's repository; it is only read.
@@ -310,13 +335,16 @@ def evaluate(
         UsageError, EnvironmentFault: the run could not be made.
     """
 
-    async def main() -> RunResult:
-        async with Evaluator(repository, settings, once=True) as evaluator:
+    async def main(opened: AbstractAsyncContextManager[Evaluator]) -> RunResult:
+        async with opened as evaluator:
             return await evaluator.evaluate(
                 candidates, repairer=repairer, refiner=refiner, observers=observers, race=race
             )
 
-    return anyio.run(main, backend=backend)
+    if settings is None or not settings.keep_warm:
+        return anyio.run(main, Evaluator(repository, settings, once=True), backend=backend)
+    thread = library_thread(Evaluator, backend)
+    return thread.run(lambda: main(thread.lend(Path(repository), settings)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -180,6 +180,13 @@ class Launcher:
         self._numbers = itertools.count(1)
         self._connections: dict[int, ChildConnection] = {}
 
+    @property
+    def memory_bytes(self) -> int:
+        """Resident memory of the launcher and of all that it has started, shared pages divided."""
+        pid = self._process.popen.pid
+        found = [pid, *(entry.pid for entry in process_table.descendants(pid))]
+        return sum(map(process_table.proportional_bytes, found))
+
     # --- Runner ----------------------------------------------------------------------------------------
 
     async def run(self, command: ChildCommand, /) -> ProcessExit:

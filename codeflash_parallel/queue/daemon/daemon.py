@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codeflash_parallel.process.files import wait_for_lock
 from codeflash_parallel.process.host_lock import host_quiet, token_holder
+from codeflash_parallel.process.local_socket import peer_is_ours
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher, Publication
 from codeflash_parallel.queue.daemon.job_supervisor import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import open_worker_pool
@@ -45,9 +44,6 @@ from codeflash_parallel.result.errors import (
 )
 from codeflash_parallel.workspace.cleanup import recover
 
-#: pid, user, group
-_CREDENTIALS = struct.Struct("iII")
-
 
 class RequestHandler:
     """Answers calls on any number of connections."""
@@ -63,7 +59,7 @@ class RequestHandler:
     async def serve(self, stream: SocketStream) -> None:
         """Answer one connection until its client leaves; close it if it is another user's."""
         async with stream:
-            if not _is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - it is no Django
+            if not peer_is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - it is no Django
                 return
             buffered = BufferedByteReceiveStream(stream)
             try:
@@ -102,12 +98,6 @@ class RequestHandler:
 
     async def _ping(self) -> DaemonInfo:
         return self._dispatcher.info()._replace(token_holder=token_holder(os.environ))
-
-
-def _is_ours(peer: socket.socket) -> bool:
-    """Return whether the other end is our own user or root, whatever the file's permissions are by now."""
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(credentials)[1] in {os.geteuid(), 0}
 
 
 #: The lock that says which process is the daemon of a folder; it holds that process's id.

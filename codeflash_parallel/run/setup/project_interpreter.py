@@ -48,12 +48,12 @@ def environment_stamp(interpreter: Path) -> str:
     It names the interpreter's own file and the modification times of its site-packages folders: cheap, and
     good enough for a cache key (an edited file inside an installed package is not noticed).
     """
-    sites = list(_site_packages(interpreter))
+    sites = list(site_packages(interpreter))
     files = [interpreter, *sites, *(path for site in sites for path in sorted(site.glob("*.pth")))]
     return "\n".join([str(interpreter.resolve()), *(f"{path}:{_mtime_ns(path)}" for path in files)])
 
 
-def _site_packages(interpreter: Path) -> Iterator[Path]:
+def site_packages(interpreter: Path) -> Iterator[Path]:
     """Yield the folders of an interpreter's packages, those of the one behind a virtual environment too."""
     for home in dict.fromkeys([interpreter.parent.parent, interpreter.resolve().parent.parent]):
         yield from sorted(home.glob("lib*/python*/site-packages"))
@@ -101,7 +101,7 @@ def _place(encoder: str, project: Path, interpreter: Path) -> tuple[Path, str]:
         return project / path, name
     module, _, name = encoder.partition(":")
     # None is imported to find out: what a module does is its own affair.
-    roots = [project, project / "src", *_site_packages(interpreter)]
+    roots = [project, project / "src", *site_packages(interpreter)]
     places = [place for root in roots for place in _files_of(root, module)]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
