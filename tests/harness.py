@@ -25,6 +25,7 @@ from compiled_runner import put_into
 from expectations import assert_known
 from mounts import READ_ONLY, mounting, read_only
 
+from codeflash_parallel.cli.warm_protocol import read_lock, warm_folder
 from codeflash_parallel.config.environment import QUIET_VARIABLE
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "assert_sound",
     "commit_all",
     "copy_tree",
+    "end_daemons",
     "git",
     "load_fixture",
     "make_place",
@@ -311,6 +313,15 @@ def pip_install(venv: Path, *arguments: str) -> None:
     done = subprocess.run([*command, "-q", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"pip could not install {arguments}: {done.stderr.strip()[-300:]}")
+
+
+def end_daemons(cache: Path) -> None:
+    """Kill the background process of `--keep-warm`, and wait until all that it had started has ended."""
+    lock = read_lock(warm_folder(cache))
+    if lock is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(lock.pid), signal.SIGKILL)
+    assert wait_for(lambda: processes_of(cache) == [], 20.0), processes_of(cache)
 
 
 def assert_nothing_left(place: Place) -> None:

@@ -94,7 +94,6 @@ def perform(arguments: Sequence[str], command: Callable[[Sequence[str], Output],
     output = _output_for(arguments)
     with reporting_errors(output, arguments) as ending:
         ending.code = command(arguments, output)
-        say("")  # a closed pipe or a full disk is noticed here and not when the interpreter exits
     return int(ending.code)
 
 
@@ -120,6 +119,12 @@ def _output_for(arguments: Sequence[str]) -> Output:
 
 def dispatch(arguments: Sequence[str], output: Output) -> int:
     """Do what a command line says, in this process, and return its exit code."""
+    code = _dispatch(arguments, output)
+    say("")  # a closed pipe or a full disk is noticed here and not when the interpreter exits
+    return code
+
+
+def _dispatch(arguments: Sequence[str], output: Output) -> int:
     if sys.platform != "linux":
         raise EnvironmentFault("NOT_LINUX", f"{_PROGRAM} runs on Linux only, not on {sys.platform}.")
     group = "queue" if arguments[:1] == ["queue"] else ""

@@ -242,12 +242,14 @@ def _days(text: str) -> float:
 
 def _clean(args: argparse.Namespace, output: Output) -> int:
     """Remove results, baselines, mirrors and slots of all repositories that are not in use."""
+    from codeflash_parallel.cli.warm_client import end_daemon
     from codeflash_parallel.config.settings_reader import cache_root
     from codeflash_parallel.result.safe_text import one_line
     from codeflash_parallel.workspace.cleanup import CleanMode, clean
 
     settings = read_settings(Path(args.project), os.environ, vars(args)).settings
     cache = cache_root(settings)
+    end_daemon(cache)  # one that is idle needs nothing of what it has open
     mode = CleanMode.DRY_RUN if args.dry_run else CleanMode.REMOVE
     leftovers = clean(cache, mode, older_than_s=args.older_than * _DAY_S)
     named = [{"kind": leftover.kind, "path": one_line(str(leftover.path))} for leftover in leftovers]

@@ -159,8 +159,10 @@ def receive_command(connection: socket.socket) -> tuple[dict[str, Any], list[int
     Raises:
         OSError, ValueError: it does not come.
     """
-    head, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS, socket.MSG_CMSG_CLOEXEC)
+    head, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
     try:
+        for stream in streams:  # before Python 3.13, MSG_CMSG_CLOEXEC would be ignored
+            os.set_inheritable(stream, False)
         command = json.loads(_received(connection, int.from_bytes(head, "big")))
         if len(streams) == _STREAMS:
             return command, streams
@@ -177,8 +179,14 @@ def _close_all(descriptors: Iterable[int]) -> None:
 
 
 def _received(connection: socket.socket, size: int) -> bytes:
-    """Return so many bytes, or what came of them."""
+    """Return so many bytes.
+
+    Raises:
+        ValueError: fewer come, or they are too many for a command.
+    """
     data = bytearray()
-    while len(data) < min(size, MAX_COMMAND) and (received := connection.recv(size - len(data))):
+    while len(data) < size <= MAX_COMMAND and (received := connection.recv(size - len(data))):
         data += received
+    if len(data) != size:
+        raise ValueError("half a command")
     return bytes(data)

@@ -286,7 +286,7 @@ class Evaluator:
             self._run.interrupt(code)
 
     def surroundings(self) -> Surroundings:
-        """Return what an open evaluator does not look at again, as it is now; blocks."""
+        """Return the surroundings as they are now; blocks."""
         return surroundings_of(self._open.setup, os.environ)
 
     @property

@@ -24,6 +24,7 @@ from anyio.abc import TaskGroup
 
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.machine import read_machine
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.run.evaluator import Evaluator
@@ -45,7 +46,7 @@ Make = Callable[[Path, Settings], "Evaluator"]
 
 
 class Place(NamedTuple):
-    """What an evaluator is kept for: relative paths of settings depend on the current folder.
+    """Place that an evaluator is kept for: relative paths of settings depend on the current folder.
 
     Attributes:
         settings: all of them as text, for some may be lists, which have no hash.
@@ -115,7 +116,7 @@ class KeptEvaluators:
 
     @asynccontextmanager
     async def lend(self, project: Path, settings: Settings) -> AsyncIterator[Evaluator]:
-        """Give an evaluator, open, for a block; one whose block fails is not kept.
+        """Give an evaluator, open, for a block; one whose block is cancelled, or has a defect, is not kept.
 
         Raises:
             UsageError, EnvironmentFault: it cannot be opened.
@@ -125,6 +126,8 @@ class KeptEvaluators:
         kept.users += 1
         try:
             yield await kept.ready()
+        except (UsageError, EnvironmentFault):  # a red baseline, for example
+            raise
         except BaseException:
             kept.is_sound = False
             raise
