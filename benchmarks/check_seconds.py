@@ -1,13 +1,15 @@
 """What `check` takes, in multiples of one plain `python -m pytest` of the same tests in the same minute.
 
-    python benchmarks/check_seconds.py [--program NAME=PYTHON ...] [--workloads short medium]
+    python benchmarks/check_seconds.py [--program NAME=PYTHON ...] [--workloads short medium] [--warm]
         [--counts 1 12 100] [--times 3] [--slots 2] [--isolation LEVEL] [--file check_seconds.jsonl]
 
 A program is a version of the tool, named by an interpreter that has it; the one of this interpreter goes
 first. Each turn runs plain pytest, then every program: *cold* (no cache at all), then *repeated* (the same
-command once more, other candidates). Half of a hundred candidates are wrong, a quarter of fewer. A line has
-the seconds of the whole command, those from its start to the first verdict, CPU seconds of all processes,
-the median of plain pytest, and the load; the table at the end has medians, in multiples.
+command once more, other candidates), then with `--warm` *warm* (with `--keep-warm`, after one such command
+that is not counted, nor is the CPU time of the background process). Half of a hundred candidates are wrong, a
+quarter of fewer. A line has the seconds of the whole command, those from its start to the first verdict, CPU
+seconds of all processes, the median of plain pytest, and the load; the table at the end has medians, in
+multiples.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ from typing import Any
 
 from workloads import WORKLOADS, Candidate, Prepared, generated, machine, manifest_of, prepare
 
+from harness import end_daemons  # isort: skip - `workloads` says where it is
+
 #: Candidates of a command → how many of them are wrong.
 WRONG = {1: 0, 12: 3, 100: 50}
+#: States of a command with `--keep-warm`, if they are wanted; the first one opens what the second one finds.
+OF_WARM = {False: (), True: ("opening", "warm")}
 
 
 def plain_seconds(prepared: Prepared) -> float:
@@ -100,16 +106,20 @@ def turns(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
                 plain = statistics.median(plain_seconds(prepared) for _ in range(3))
                 for program, python in programs.items():
                     with tempfile.TemporaryDirectory(dir=folder) as cache:
-                        for state, seed in (("cold", 1), ("repeated", 2)):
+                        for seed, state in enumerate(("cold", "repeated", *OF_WARM[options.warm]), 1):
                             wrong = WRONG.get(count, count // 4)
                             candidates = generated(prepared, count - wrong, wrong, 100 * turn + seed)
-                            found = check(prepared, python, candidates, Path(cache), more)
+                            flags = [*more, *(["--keep-warm"] if seed > 2 else [])]
+                            found = check(prepared, python, candidates, Path(cache), flags)
+                            if state == "opening":
+                                continue
                             named = {"workload": kind, "program": program, "count": count, "state": state}
                             line = {**named, "plain_s": plain, "load": os.getloadavg()[0], **found}
                             lines.append(line)
                             with options.file.open("a", encoding="utf-8") as file:
                                 file.write(json.dumps(line) + "\n")
                             print(_row(line), flush=True)
+                        end_daemons(Path(cache))
     return lines
 
 
@@ -143,6 +153,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--isolation", default="")
+    parser.add_argument("--warm", action="store_true")
     parser.add_argument("--file", type=Path, default=Path("check_seconds.jsonl"))
     options = parser.parse_args()
     options.program.insert(0, f"this={sys.executable}")

@@ -17,8 +17,13 @@ import pytest
 from harness import Finished, Place, Started, end_daemons, make_place, processes_of, wait_for
 from projects import FAST_TOTAL, WRONG_TOTAL, make_project
 
+from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission, evaluate
 from codeflash_parallel.cli.warm_protocol import read_lock, warm_folder
+from codeflash_parallel.config.settings import ComparisonMode
 from codeflash_parallel.process.local_socket import short_address
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.run import kept_evaluators
+from codeflash_parallel.run.kept_evaluators import library_thread
 
 pytestmark = pytest.mark.slow
 
@@ -323,3 +328,23 @@ def test_clean_ends_an_idle_daemon(place: Place) -> None:
     cleaned = place.run("clean")
     assert (cleaned.status, b"mirror" in cleaned.stdout) == (0, True)
     assert processes_of(place.cache) == []
+
+
+def test_the_library_keeps_an_evaluator_in_its_process(shop: Path) -> None:
+    settings = Settings(
+        functions=("shop/sums.py::total",),
+        cache_dir=str(shop / "cache"),
+        parallel_candidates=1,
+        compare=ComparisonMode.PASS_FAIL,
+        keep_warm=True,
+    )
+    try:
+        for code, expected in ((FAST_TOTAL, "undecided"), (WRONG_TOTAL, "rejected")):
+            candidate = Submission(id=CandidateId("one"), content=Replacement(code=code))
+            result = evaluate([candidate], shop / "project", settings, race=RaceMode.CHECK)
+            assert result.candidates[0].status == expected
+        assert result.warm["servers"] == 0
+    finally:
+        library_thread(Evaluator, "asyncio").close()
+        kept_evaluators._THREADS.clear()
+    assert processes_of(shop / "cache") == []
