@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from codeflash_parallel.cli import warm_protocol as protocol
 from codeflash_parallel.cli.exit_codes import BY_SIGNAL, SHOW_CURSOR, SignalInterrupt
@@ -32,6 +33,8 @@ _PROGRAM = (
 )
 #: Descriptor on which the daemon says that it is ready.
 READY_FD = 3
+#: It waits for 10 s until one before it has ended.
+_START_S = 15.0
 #: Variables of the daemon between commands, besides those of an interpreter's start.
 _KEPT_VARIABLES = ("PATH", "HOME")
 
@@ -160,10 +163,19 @@ def _start(folder: Path) -> None:
     try:
         streams = [(os.POSIX_SPAWN_DUP2, theirs, READY_FD), *nowhere]
         os.posix_spawn(sys.executable, argv, environment, file_actions=streams)
+    finally:
         os.close(theirs)
-        os.read(ready, 1)
+    try:
+        poll = select.poll()
+        poll.register(ready)
+        poll.poll(1000 * _START_S)
     finally:
         os.close(ready)
+
+
+def _text_of(stream: TextIO | None) -> tuple[str, str]:
+    """Return encoding and error handler of a stream; there is none where it was closed at our start."""
+    return ("utf-8", "strict") if stream is None else (stream.encoding, stream.errors or "strict")
 
 
 # --- one command -----------------------------------------------------------------------------------------
@@ -182,9 +194,7 @@ class _WarmCommand:
             "arguments": list(arguments),
             "cwd": cwd,
             "environment": dict(os.environ),
-            "streams": [
-                (stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr) if stream
-            ],
+            "streams": [_text_of(stream) for stream in (sys.stdin, sys.stdout, sys.stderr)],
         }
         with self._passing_signals():
             with suppress(ConnectionError):

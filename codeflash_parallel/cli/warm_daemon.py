@@ -19,8 +19,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn, TextIO
@@ -28,6 +29,8 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 from codeflash_parallel.cli import warm_protocol as protocol
 from codeflash_parallel.cli.evaluator_host import hosted_by
 from codeflash_parallel.cli.exit_codes import BY_SIGNAL, ExitCode, SignalInterrupt
+from codeflash_parallel.cli.main import dispatch, perform
+from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.warm_client import READY_FD
 from codeflash_parallel.process.files import FileLock, wait_for_lock
 from codeflash_parallel.process.local_socket import peer_is_ours, short_address
@@ -67,7 +70,10 @@ def main(name: str) -> NoReturn:
     os.chdir("/")
     with suppress(OSError):
         os.setsid()
-    os.closerange(READY_FD + 1, os.sysconf("SC_OPEN_MAX"))
+    for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if number > READY_FD:  # what the client's parent has left open
+            with suppress(OSError):
+                os.close(number)
     os.set_inheritable(READY_FD, False)
     folder = Path(name)
     stamp = protocol.stamp()
@@ -102,12 +108,12 @@ class WarmDaemon:
         self._guard = threading.Lock()
         self._is_busy = False
         self._running: WarmJob | None = None
+        self._early: tuple[WarmJob, str] | None = None  # a signal before the command has begun
         self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
 
     def serve(self) -> None:
         """Run commands until there are none for a while, or a signal comes."""
-        for name in BY_SIGNAL:
-            signal.signal(signal.Signals[name], self._end)
+        _handle_signals(self._end)
         with socket.socket(socket.AF_UNIX) as listener:
             self._listen(listener)
             self._note("starts")
@@ -198,7 +204,11 @@ class WarmDaemon:
         """Agree to do something, unless something is being done."""
         with self._guard:
             is_free, self._is_busy = not self._is_busy, True
-        protocol.send_line(connection, answer="go" if is_free else "busy")
+        try:
+            protocol.send_line(connection, answer="go" if is_free else "busy")
+        except OSError:
+            self._is_busy = not is_free
+            raise
         return is_free
 
     def _take(self, connection: socket.socket, lines: protocol.LineReader) -> None:
@@ -211,7 +221,6 @@ class WarmDaemon:
             self._is_busy = False
             raise
         connection.settimeout(None)
-        self._running = job
         self._jobs.put(job)
         while (line := lines.next()) is not None:
             self._interrupt(job, str(line.get("signal")))
@@ -219,34 +228,47 @@ class WarmDaemon:
 
     def _interrupt(self, job: WarmJob, name: str) -> None:
         with self._guard:
-            if self._running is job and name in BY_SIGNAL:
+            if name not in BY_SIGNAL:
+                return
+            if self._running is job:
                 # Not to the process: what the main thread waits in has to notice it.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.Signals[name])
+            elif self._is_busy:
+                self._early = (job, name)
 
     # --- one command -----------------------------------------------------------------------------------
 
     def _run(self, job: WarmJob) -> None:
         """Run a command as its client would, and tell its exit code."""
         code: int = ExitCode.INTERNAL
+        _handle_signals(_raise_interrupt)
         try:
-            for name in BY_SIGNAL:
-                signal.signal(signal.Signals[name], _raise_interrupt)
             with _in_place_of(job):
-                from codeflash_parallel.cli.main import dispatch, perform
-
-                code = perform(job.command["arguments"], dispatch)
+                code = perform(job.command["arguments"], partial(self._dispatch, job))
+                _handle_signals(signal.SIG_IGN)
         except Exception as error:  # noqa: BLE001 - one command must not end the process
             self._note(f"a command failed: {error!r}")
         finally:
-            for name in BY_SIGNAL:
-                signal.signal(signal.Signals[name], signal.SIG_IGN)
+            _handle_signals(signal.SIG_IGN)
             with self._guard:
                 self._running, self._is_busy = None, False
-            for name in BY_SIGNAL:
-                signal.signal(signal.Signals[name], self._end)
+            _handle_signals(self._end)
             with suppress(OSError):
                 protocol.send_line(job.connection, exit=code)
                 job.connection.shutdown(socket.SHUT_RDWR)
+
+    def _dispatch(self, job: WarmJob, arguments: Sequence[str], output: Output) -> int:
+        with self._guard:
+            self._running = job
+            early, self._early = self._early, None
+        if early is not None and early[0] is job:
+            raise SignalInterrupt(early[1])
+        return dispatch(arguments, output)
+
+
+def _handle_signals(handler: Any) -> None:
+    for name in BY_SIGNAL:
+        signal.signal(signal.Signals[name], handler)
 
 
 def _raise_interrupt(number: int, _frame: FrameType | None) -> NoReturn:
