@@ -113,18 +113,17 @@ class WarmDaemon:
 
     def serve(self) -> None:
         """Run commands until there are none for a while, or a signal comes."""
+        from codeflash_parallel.run.evaluator import Evaluator
+        from codeflash_parallel.run.kept_evaluators import EvaluatorThread
+
         _handle_signals(self._end)
         with socket.socket(socket.AF_UNIX) as listener:
+            thread = EvaluatorThread(Evaluator, self._note)
             self._listen(listener)
             self._note("starts")
             os.write(READY_FD, b"!")
             os.close(READY_FD)
             threading.Thread(target=self._accept, args=[listener], daemon=True).start()
-            # Clients wait for it no longer; the first of them would need it next anyway.
-            from codeflash_parallel.run.evaluator import Evaluator
-            from codeflash_parallel.run.kept_evaluators import EvaluatorThread
-
-            thread = EvaluatorThread(Evaluator, self._note)
             gc.freeze()
             try:
                 while (job := self._next()) is not None:

@@ -25,7 +25,8 @@ from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.run import kept_evaluators
 from codeflash_parallel.run.kept_evaluators import library_thread
 
-pytestmark = pytest.mark.slow
+# In `nox -s read_only` each command has mounts of its own, hence a daemon of its own; and the tree is changed here.
+pytestmark = [pytest.mark.slow, pytest.mark.writes_while_open]
 
 #: A test that fails where the user says so, and hangs while a file is there.
 TESTS = """
@@ -98,9 +99,10 @@ def test_repeated_commands_are_served_by_one_process(place: Place) -> None:
     served = ("served", "served_why")
     assert told(first) == told(second)
     assert told(cold, *served) == told(second, *served)
-    assert second.document["timings"]["total"] < cold.document["timings"]["total"]
+    assert second.document["warm"]["servers"] == 0  # none was started for it
+    before = log(place)
     assert check(place, "--seed", "7", candidate="wrong").status == 1
-    assert log(place).count("starts") == log(place).count("opens") == 1
+    assert log(place) == before
     # Nothing of a client is left in the daemon.
     files = Path(f"/proc/{daemon_of(place)}/fd")
     assert {str((files / str(number)).readlink()) for number in range(3)} == {os.devnull}
@@ -121,13 +123,13 @@ def test_what_changes_is_seen(place: Place) -> None:
     (place.repository.parent / "library" / "extra.py").write_text("VALUE = 22\n")
     assert check(place).status == 0
     assert "a file of a package has changed" in log(place)
-    opens, source = log(place).count("opens"), place.repository / "shop" / "sums.py"
+    before, source = log(place), place.repository / "shop" / "sums.py"
     text = source.read_text()
     source.write_text(text.replace("value * value", "value"))
     assert check(place).status == 4
     source.write_text(text)
     assert check(place).status == 0
-    assert (log(place).count("opens"), log(place).count("starts")) == (opens, 1)
+    assert log(place) == before
 
 
 @pytest.mark.witness
