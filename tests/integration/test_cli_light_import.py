@@ -37,6 +37,7 @@ def command(*arguments: str) -> str:
 
 CALLS = {
     "import": "import codeflash_parallel",
+    "client of --keep-warm": "import codeflash_parallel.cli.main, codeflash_parallel.cli.warm_client",
     "help": command("--help"),
     "version": command("--version"),
     **{
@@ -103,6 +104,12 @@ def test_who_looks_loads_what_that_needs(project: Path, words: tuple[str, ...]) 
     names = loaded(command(*words, "--cache-dir", "../cache"), REPORT_ALL, project)
     assert {name.partition(".")[0] for name in names} & set(HEAVY) == set()
     assert names & SPARED == set()
+
+
+def test_the_client_of_a_background_process_loads_neither_evaluator_nor_parser() -> None:
+    names = loaded(CALLS["client of --keep-warm"], REPORT_ALL)
+    assert {"argparse", "subprocess", "hashlib", "codeflash_parallel.cli.run"} & names == set()
+    assert not any(name.startswith("codeflash_parallel.run") for name in names)
 
 
 def test_the_version_is_said_without_anything_made() -> None:
