@@ -125,6 +125,7 @@ async def test_a_long_path_is_no_hindrance(tmp_path: Path) -> None:
             info = await anyio.to_thread.run_sync(lambda: client.daemon)
             assert info is not None
             assert info.pid == os.getpid()
+        await anyio.wait_all_tasks_blocked()  # the connection's end is seen: cancelling meanwhile loses it
         tasks.cancel_scope.cancel()
 
 
@@ -160,6 +161,7 @@ async def served(folder: Path) -> AsyncIterator[None]:
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, RequestHandler(Dispatching()).serve)  # type: ignore[arg-type]
         yield
+        await anyio.wait_all_tasks_blocked()  # the last connection's end is seen
         group.cancel_scope.cancel()
 
 
