@@ -77,7 +77,7 @@ class Block:
         waited_ns: wall time spent neither running nor waiting for a core, by the unit or by us.
         digest: of the outcomes of one cycle; empty for empty blocks.
         deferred_ns: CPU time of the unit between DONE and CHECKED: what encoding the kept outcomes cost.
-        kept: outcomes that were encoded, those of the first cycle.
+        kept: outcomes that were encoded, of one cycle or of twins.
         reads: read calls on files, those of the channel included.
         children: processes that the unit had started and not reaped at DONE.
         windows: calls that were timed in place, whose times all others are; else 1.

@@ -453,9 +453,7 @@ class _Play:
 
     async def _take(self, arm: str, found: Block | ArmFailure, job: BlockRequest, scale: BlockScale) -> None:
         if isinstance(found, Block):
-            drawn = job.drawn if job.lot else job.calls
-            kept = min(job.calls, scale.cycle, drawn) if job.is_checked else 0
-            self._blocks.append(replace(found, kept=kept))
+            self._blocks.append(replace(found, kept=job.encoded(scale.cycle)))
         elif isinstance(found, ArmWorkTimeout) and time.monotonic() > self._end_s:
             raise _BudgetSpent
         else:

@@ -17,6 +17,7 @@ ACTS = (
     "hang",
     "wrong",
     "wrong in many calls",
+    "wrong in twins",
     "sleep",
     "children",
     "cache",
@@ -95,6 +96,7 @@ def unit(order, read, say, fake, act, inputs):
     say("unit", pid={"foreign": 1, "nameless": "mine"}.get(act, os.getpid()))
     seen = set()
     group = calls = 0
+    twins = False
     while True:
         request = json.loads(read())
         if request["op"] == "end":
@@ -105,10 +107,13 @@ def unit(order, read, say, fake, act, inputs):
             if act == "defer":
                 burn(ELSEWHERE[act])
             wrong = act == "wrong" or (act == "wrong in many calls" and calls > MANY * inputs)
-            text = f"{group} {os.urandom(4).hex() if act == 'random' else wrong}"
+            wrong |= act == "wrong in twins" and twins
+            distinct = calls if twins else min(calls, inputs)
+            encoded = min(distinct, request["most"]) if request["lot"] else distinct
+            text = f"{group} {encoded} {os.urandom(4).hex() if act == 'random' else wrong}"
             say("checked", digest=hashlib.sha256(text.encode()).hexdigest(), ns=0, raised=False)
             continue
-        group, calls = request["group"], request["calls"]
+        group, calls, twins = request["group"], request["calls"], request["twins"]
         if act == "stuck before go" and calls:
             time.sleep(3600)
         say("armed")

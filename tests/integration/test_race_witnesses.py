@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from random import Random
 
 import pytest
 from stadium import LOOPS, open_stadium
 
+from codeflash_parallel.race.guards import disagreeing, unstable_groups
 from codeflash_parallel.race.measurement import BlockKind
-from codeflash_parallel.race.plan import BASELINE, RacePlan, RaceStage
+from codeflash_parallel.race.plan import BASELINE, NULL, RacePlan, RaceStage
 from codeflash_parallel.race.race_result import ArmWorkTimeout
 from codeflash_parallel.race.round import LEAST_DRAWN, BlockScale, RoundContext, run_round
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
@@ -51,6 +53,23 @@ async def test_a_round_records_what_went_on(tmp_path):
         (BASELINE, LEAST_DRAWN),
         ("a", LEAST_DRAWN),
     ]
+
+
+async def test_all_twins_and_some_of_them_are_not_compared(tmp_path, monkeypatch):
+    # More twins in a block than calls in a group, and fewer of them are encoded than there are.
+    scales = (replace(SCALES[0], twin_calls=15, twin_blocks=1, drawn=12),)
+    rounds = []
+    async with open_stadium(tmp_path) as stadium:
+        for full_checks in (0, 1):
+            monkeypatch.setattr("codeflash_parallel.race.round.FULL_CHECKS", full_checks)
+            arms = [stadium.arm(NULL), stadium.arm("a"), stadium.arm("wrong", act="wrong in twins")]
+            round_, lost = await one_round(stadium, *arms, scales=scales)
+            assert lost == {}
+            assert disagreeing([round_]).keys() == {"wrong"}
+            rounds.append(round_)
+
+    assert unstable_groups(rounds) == frozenset()
+    assert disagreeing(rounds) == {"wrong": 2}
 
 
 @pytest.mark.parametrize("is_long", [True, False])

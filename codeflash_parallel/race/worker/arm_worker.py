@@ -282,6 +282,17 @@ class BlockRequest:
     lot: str = ""
     drawn: int = 0
 
+    def encoded(self, cycle: int) -> int:
+        """Return how many outcomes are encoded; blocks of the same calls are compared by the same ones only.
+
+        Args:
+            cycle: calls of one pass over the group. Twins are other calls, of which a block holds each once.
+        """
+        if not self.is_checked:
+            return 0
+        distinct = self.calls if self.kind is BlockKind.TWIN else min(self.calls, cycle)
+        return min(distinct, self.drawn) if self.lot else distinct
+
 
 class CallWindows(NamedTuple):
     """Calls of the targets inside their tests, as the parent's clocks saw them; times in nanoseconds."""

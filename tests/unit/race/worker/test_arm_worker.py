@@ -10,7 +10,7 @@ import pytest
 from codeflash_parallel.race.measurement import Block, BlockKind
 from codeflash_parallel.race.plan import Arm, WorkKind
 from codeflash_parallel.race.race_result import ArmFailure, ArmResponseTimeout
-from codeflash_parallel.race.worker.arm_worker import ArmTemplate, CallWindows
+from codeflash_parallel.race.worker.arm_worker import ArmTemplate, BlockRequest, CallWindows
 from codeflash_parallel.result.runtime_protocols import ChannelClosed, Workspace
 
 pytestmark = pytest.mark.anyio
@@ -66,3 +66,19 @@ def test_a_block_of_calls_in_place_has_their_times_and_the_rest_apart():
 
     assert (found.windows, found.cpu_ns, found.wall_ns, found.rest_ns) == (2, 50, 65, 30)
     assert (found.waited_ns, found.digest) == (0, "d 2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "lot", "encoded"),
+    [
+        (BlockKind.TIMED, "", 10),
+        (BlockKind.TIMED, "a lot", 10),
+        (BlockKind.TWIN, "", 15),
+        (BlockKind.TWIN, "a lot", 12),
+    ],
+)
+def test_twins_are_encoded_though_a_cycle_is_shorter(kind, lot, encoded):
+    job = BlockRequest(kind=kind, calls=15, lot=lot, drawn=12)
+
+    assert job.encoded(cycle=10) == encoded
+    assert BlockRequest(kind=kind, calls=15, is_checked=False).encoded(cycle=10) == 0
