@@ -258,6 +258,9 @@ UNFIT = {
     "import tempfile\nD = tempfile.mkdtemp()": "a temporary file is made before .*: tmp/",
     "F = open('log', 'w')": "a file is opened for writing before .*/log",
     "import mmap\nM = mmap.mmap(-1, 4096)": "memory is shared with other processes before",
+    "import os, mmap\nN = os.memfd_create('sem.mine')\nos.truncate(N, 4096)\nM = mmap.mmap(N, 4096)": (
+        "memory is shared with other processes before"
+    ),
     "SOURCE = open('mod.py').read()": "a file that candidates change is read before the target is imported: mod.py",
     "import pathlib\nSOURCE = pathlib.Path('mod.py').read_bytes()": "a file that candidates change is read",
 }
@@ -274,6 +277,26 @@ async def test_what_makes_a_template_unfit(lab: ServingLab, conftest: str) -> No
     async with lab.server("imported", gate=()) as server:
         assert not server.ready.unfit
         assert (await lab.fork(server)).outcomes == {"test_it": "passed"}
+
+
+LOCKED = """
+import multiprocessing
+LOCK = multiprocessing.get_context("fork").Lock()
+def f(x): return x + 1
+"""
+
+
+async def test_a_semaphore_without_a_name_is_each_fork_s_own(lab: ServingLab) -> None:
+    holding = "from mod import LOCK\ndef test_it(): assert LOCK.acquire(timeout=10)\n"
+    lab.write(mod=LOCKED, conftest=LOCKED, test_it=holding)
+    async with lab.server() as server:
+        assert not server.ready.unfit
+        collected = await server.advance("collected", 60)
+        assert not collected.ready.unfit
+        for _ in range(2):  # the first one ends with the lock in its hands
+            assert (await lab.fork(collected)).outcomes == {"test_it": "passed"}
+        assert (await lab.fork(server)).outcomes == {"test_it": "passed"}
+        await collected.close()
 
 
 @pytest.mark.parametrize(("until", "gate"), POINTS[:2])

@@ -22,7 +22,7 @@ import time
 
 from .. import channels, session
 from ..channels import OrderSocket
-from ..process import process_fork
+from ..process import process_fork, shared_memory
 from ..process.process_watch import COLLECTED, IMPORTED, EarlyReadWatch, ForkSafety
 from ..sandbox import confinement
 from . import code_swap
@@ -146,6 +146,7 @@ class TemplateServer:
         gc.freeze()
         self._files = process_fork.regular_files()
         self._places = process_fork.places_below(self._spec["root"], self._files)
+        self._semaphores, _ = shared_memory.shared()
         self._link.say("ready", point=self.until, unfit=unfit, rss_bytes=_rss_bytes())
         while True:
             order, descriptors = self._link.receive()
@@ -197,6 +198,7 @@ class TemplateServer:
         """Do what is the same for every order, while the fork is not needed yet; return what fails."""
         try:
             process_fork.separate(self._files)
+            shared_memory.separate(self._semaphores)
             importlib.invalidate_caches()
             linecache.clearcache()
             self._random.renew()

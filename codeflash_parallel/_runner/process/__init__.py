@@ -2,6 +2,6 @@
 subprocesses.
 
 Offers: process_fork.fork_twice and RandomState, process_watch.listen, SubprocessWatch and ForkSafety,
-call_limits.limited.
+shared_memory.separate, call_limits.limited.
 Imports: _runner.sandbox (syscalls).
 """

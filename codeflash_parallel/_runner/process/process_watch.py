@@ -14,7 +14,7 @@ import threading
 from os import getpid
 from sys import _getframe
 
-from . import process_fork
+from . import process_fork, shared_memory
 
 _LISTENERS = {}
 _INSTALLED = []
@@ -249,9 +249,5 @@ def _child():
 
 
 def _shared_memory():
-    with open("/proc/self/maps") as file:
-        for line in file:
-            permissions = line.split(None, 2)[1]
-            if permissions[1] == "w" and permissions[3] == "s":
-                return "memory is shared with other processes"
-    return ""
+    _, is_shared = shared_memory.shared()
+    return "memory is shared with other processes" if is_shared else ""

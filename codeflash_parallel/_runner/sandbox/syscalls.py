@@ -32,7 +32,11 @@ _LANDLOCK_VERSION = 1
 _LANDLOCK_PATH_BENEATH = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
+_PROT_READ_AND_WRITE = 3
+_MAP_SHARED_FIXED = 0x11
+
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_ssize_t
 
 
 class SyscallRefusal(OSError):  # noqa: N818 - a state of the machine
@@ -79,6 +83,13 @@ def no_new_privileges():
 def pidfd_open(pid):
     """Return a descriptor of a process, which is ready once that has ended (not every Python has it)."""
     return _checked(_libc.syscall(_PIDFD_OPEN, ctypes.c_int(pid), ctypes.c_uint(0)), "pidfd_open")
+
+
+def map_over(number, start, size):
+    """Map the beginning of a file, writable and shared, in the place of what is mapped at an address."""
+    place = (ctypes.c_void_p(start), ctypes.c_size_t(size))
+    how = (ctypes.c_int(_PROT_READ_AND_WRITE), ctypes.c_int(_MAP_SHARED_FIXED))
+    _checked(_libc.mmap(*place, *how, ctypes.c_int(number), ctypes.c_long(0)), "mmap")
 
 
 # ---- mounts
