@@ -76,7 +76,7 @@ class CacheHome:
 
     @property
     def mounted_slot(self) -> Path:
-        """Where processes of a closed sandbox see their slot, whichever that is; empty outside."""
+        """The place at which processes of a closed sandbox see their slot, whichever that is."""
         return self.path / "mounted" / "slot"
 
     @property

@@ -13,7 +13,7 @@ TESTS_COLLECTED, TESTS_IMPORTED = ("tests", ForkPoint.COLLECTED), ("tests", Fork
 NOTHING: Any = None
 
 
-def fleet(tmp_path: Path, suite_s: float = 1.0, *, new_process: bool = False) -> Fleet:
+def fleet(tmp_path: Path, suite_s: float = 1.0, *, new_process: str = "") -> Fleet:
     baseline = SimpleNamespace(suite_s=suite_s, calls={}, wall_ns=10**9)
     plan: Any = SimpleNamespace(new_process=new_process, baseline=baseline, compare_values=True)
     return Fleet(launcher=NOTHING, plan=plan, folder=tmp_path)
@@ -50,4 +50,4 @@ def test_a_template_that_dies_twice_is_given_up(tmp_path: Path) -> None:
 def test_long_suites_have_no_servers(tmp_path: Path) -> None:
     assert fleet(tmp_path).off == ""
     assert fleet(tmp_path, 2 * LONG_SUITE_S).off == "the tests take 40 s"
-    assert fleet(tmp_path, new_process=True).off == "a new process was asked for"
+    assert fleet(tmp_path, new_process="one was asked for").off == "one was asked for"
