@@ -215,7 +215,7 @@ def test_shortcuts_do_not_change_the_code(
     play = Play({**expected, **changes}, spoiled)
     fields = {"killers": trusted(killers, expected, spoiled), "workers": workers}
     quick, workspace = plan_of(play, expected, private, **fields)
-    plain, _ = plan_of(play, expected, private, new_process=True)
+    plain, _ = plan_of(play, expected, private, new_process="one was asked for")
 
     async def both() -> tuple[CheckOutcome, CheckOutcome]:
         there = None if servers is None else PlayedServers(play, servers)

@@ -161,7 +161,7 @@ async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
     for name, (make, code, point) in CASES.items():
         candidate = make(lab)
         served = await lab.check(candidate, SomeServers(lab.servers), limits=short)
-        new_process = await lab.check(candidate, new_process=True, limits=short)
+        new_process = await lab.check(candidate, new_process="a new process was asked for", limits=short)
         assert served.code is code, (name, served)
         assert new_process.code is code, (name, new_process)
         assert (new_process.served, new_process.served_why) == ("new-process", "a new process was asked for")
