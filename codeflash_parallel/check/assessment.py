@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.baseline_model import Baseline
@@ -166,12 +167,22 @@ def untold(found: CandidateFinding, session: RunnerSession) -> int | None:
     return difference.call if difference and answered else None
 
 
+#: What must be equal for two answers to a call to be the same.
+_OF_AN_ANSWER = attrgetter("kind", "type", "digest", "after", "traces")
+
+
+def gives_alike(shown: int, again: RunnerSession, session: RunnerSession) -> bool:
+    """Return whether a call gave the same when it was made again, in words, as in the replay before."""
+    before = [_OF_AN_ANSWER(answer) for answer in session.report.answers if answer.call == shown]
+    return before == [_OF_AN_ANSWER(call) for call in again.report.calls if call.index == shown]
+
+
 def with_words(found: CandidateFinding, again: RunnerSession, baseline: Baseline) -> CandidateFinding:
     """Put into words what a differing call gave; the verdict stays what it is.
 
     Args:
         found: what the first replay said.
-        again: another replay, up to that call.
+        again: another replay, in which that call was made.
         baseline: what is known.
     """
     values = found.values

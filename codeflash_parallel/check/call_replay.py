@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from codeflash_parallel.check.assessment import CandidateFinding, doubt, judged_replay, untold, with_words
+from codeflash_parallel.check.assessment import (
+    CandidateFinding,
+    doubt,
+    gives_alike,
+    judged_replay,
+    untold,
+    with_words,
+)
 from codeflash_parallel.check.baseline_model import Baseline, ReplayGroup
 from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
 from codeflash_parallel.check.comparison.call_comparison import CallMeasurement
@@ -33,6 +40,9 @@ from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.sandbox.runner_command import start_command
 from codeflash_parallel.workspace.slot.slot import Slot
+
+#: Numbers of captured calls, and of those with derived inputs, which are made after them.
+_Calls = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @asynccontextmanager
@@ -77,13 +87,25 @@ class CallReplay:
 
     async def _part(self, found: CandidateFinding, part: ReplayGroup) -> CandidateFinding:
         plan = self.plan
-        session = await self._replay(part, ())
+        session = await self._replay(part, (), _calls_of(part))
         measured = await self._measured(part, session)
         found = judged_replay(found, session, self.candidate, plan.baseline, plan.rules, measured, part.known)
         shown = untold(found, session)
         if shown is None:
             return found
-        return with_words(found, await self._replay(part, (shown,), shown), plan.baseline)
+        return with_words(found, await self._retold(part, session, shown), plan.baseline)
+
+    async def _retold(self, part: ReplayGroup, session: RunnerSession, shown: int) -> RunnerSession:
+        """Make a differing call again, in words: alone if it gives the same, else after those before it."""
+        captured, derived = _calls_of(part)
+        alone: _Calls
+        before: _Calls
+        if shown in derived:
+            alone, before = ((), (shown,)), (captured, derived[: derived.index(shown) + 1])
+        else:
+            alone, before = ((shown,), ()), (captured[: captured.index(shown) + 1], ())
+        again = await self._replay(part, (shown,), alone)
+        return again if gives_alike(shown, again, session) else await self._replay(part, (shown,), before)
 
     async def _measured(self, part: ReplayGroup, session: RunnerSession) -> Mapping[int, CallMeasurement]:
         """Make the calls once more to get the floats of those that may differ in nothing else."""
@@ -91,7 +113,7 @@ class CallReplay:
         wanted = to_measure(part.known, session.report, rules)
         if not wanted:
             return {}
-        again = await self._replay(part, wanted)
+        again = await self._replay(part, wanted, _calls_of(part))
         found = measure(part.known, session.report, again.report.calls, rules)
         if not rules.judge or self.plan.judge is None:
             return found
@@ -99,22 +121,13 @@ class CallReplay:
         judge, baseline = self.plan.judge, self.plan.baseline
         return {**found, **await judge.measured(baseline, part.known, session.report, calls)}
 
-    async def _replay(
-        self, part: ReplayGroup, texts: tuple[int, ...], last: int | None = None
-    ) -> RunnerSession:
-        """Make captured calls and those with derived inputs: all, or up to the last one that is wanted.
-
-        The calls before that one may have left something behind.
-        """
+    async def _replay(self, part: ReplayGroup, texts: tuple[int, ...], calls: _Calls) -> RunnerSession:
+        """Make calls, some of them with their outcomes in words."""
         plan, baseline = self.plan, self.plan.baseline
-        calls, derived = tuple(part.known.calls), tuple(part.known.derived)
-        if last in part.known.calls:
-            calls, derived = calls[: calls.index(last) + 1], ()
-        elif last is not None:
-            derived = derived[: derived.index(last) + 1]
+        captured, derived = calls
         made = (baseline.derived_inputs, derived)
         prove = tuple(edit.path for edit in self.candidate.edits)
-        spec = replay_spec(plan.runner, baseline.inputs, prove, calls, texts, made)
+        spec = replay_spec(plan.runner, baseline.inputs, prove, captured, texts, made)
         serving = choose(self.by_edits, new_process=plan.new_process)
         async with without(self.tree, part.aside):
             served = await run_served(self.place, spec, serving, partial(self._doubt, part))
@@ -124,6 +137,10 @@ class CallReplay:
     def _doubt(self, part: ReplayGroup, session: RunnerSession) -> str:
         loaded = self.plan.baseline.loaded
         return doubt(session, self.candidate, self.plan.baseline, {}, part.known.paths & loaded.keys())
+
+
+def _calls_of(part: ReplayGroup) -> _Calls:
+    return tuple(part.known.calls), tuple(part.known.derived)
 
 
 #: More failing tests than this are not run again: one is enough to look at.

@@ -13,6 +13,7 @@ from codeflash_parallel.candidates.functions import Target
 from codeflash_parallel.check.assessment import (
     CandidateFinding,
     doubt,
+    gives_alike,
     judged_replay,
     judged_tests,
     observable,
@@ -22,7 +23,13 @@ from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
 from codeflash_parallel.check.comparison.outcome_comparison import compare_tests
 from codeflash_parallel.check.integrity.process_faults import machinery_fault
-from codeflash_parallel.check.session.runner_report import CONFINED, CallOutcome, RunnerReport, TestOutcome
+from codeflash_parallel.check.session.runner_report import (
+    CONFINED,
+    CallDigests,
+    CallOutcome,
+    RunnerReport,
+    TestOutcome,
+)
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.result.candidate_model import (
     Candidate,
@@ -195,6 +202,20 @@ def test_a_replay_adds_values_and_faults() -> None:
     ]
     assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
     assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
+
+
+def test_words_of_a_call_made_alone_count_if_it_gives_the_same() -> None:
+    names = [name for name in CallDigests._fields if name not in {"call", "ns"}]
+    digests = CallDigests(call=0, ns=9, **{name: getattr(CALL, name) for name in names})
+    whole = RunnerSession(report=RunnerReport(answers=(digests,)), exit=SOUND)
+
+    def alone(*calls: CallOutcome) -> RunnerSession:
+        return RunnerSession(report=RunnerReport(calls=calls), exit=SOUND)
+
+    assert gives_alike(0, alone(CALL), whole)
+    others = [replace(CALL, **{name: "x"}) for name in ("kind", "type", "digest", "after", "traces")]
+    assert not any(gives_alike(0, alone(other), whole) for other in others)
+    assert not gives_alike(0, alone(), whole)
 
 
 def test_a_replay_need_not_import_files_that_none_of_its_calls_goes_to() -> None:
