@@ -4,9 +4,8 @@ The process that makes the run holds the lock; the kernel releases it when the p
 run's steps are in its step cache, one JSON file each.
 
 `resume` runs the run again with this cache: a step asks the cache first, then works and puts the result
-there. No step asks whether the run was resumed. A file holds a value and the digest of its text. It is
-written under another name and renamed; a file that is missing, damaged or of another form is a miss, and the
-step is made again.
+there. No step asks whether the run was resumed. A file holds a value and the digest of its text; one that is
+missing, damaged (a kill may have left half of it) or of another form is a miss, and the step is made again.
 
 Steps that depend on the ground (interpreter, packages, environment, snapshot, our version: see
 `BaselineManager.ground`) lie in a folder of that name. On another ground they are removed.
@@ -27,7 +26,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from codeflash_parallel.process.files import try_lock, wait_for_lock, write_atomically, write_durably
+from codeflash_parallel.process.files import try_lock, wait_for_lock, write_durably
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.candidate_model import Submission, digest_of, name_of
 from codeflash_parallel.result.codec import from_plain, to_plain
@@ -117,7 +116,9 @@ class StepCache:
         Raises:
             OSError: it cannot be written.
         """
-        write_atomically(self._path(kind, key), text_of(result, value))
+        path = self._path(kind, key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text_of(result, value))
 
     async def keep(self, result: Any, value: object, kind: StepKind, *key: object) -> None:
         """Store the costly result of a step, on the disk when this returns; cancelling does not undo it.
