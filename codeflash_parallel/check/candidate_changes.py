@@ -70,7 +70,10 @@ class Changes:
 
     def loosens(self, candidate: Candidate) -> bool:
         """Say whether a candidate adds an `except`, or drops a check or a conversion."""
-        return any(loosens(old or b"", new) for _, old, new in self._python(candidate))
+        changed = self._python(candidate)
+        return self._once(
+            "loosens", candidate, lambda _old, _new: any(loosens(old or b"", new) for _, old, new in changed)
+        )
 
     def touched(self, candidate: Candidate) -> tuple[Target, ...]:
         """Return the functions of the snapshot that a candidate changes."""

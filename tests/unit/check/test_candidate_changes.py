@@ -46,6 +46,18 @@ def test_what_the_code_adds_is_known_of_every_candidate() -> None:
     assert found.flags_of(candidate("two", m=OLD.replace(b"1", b"2"))) == ()
 
 
+def test_whether_a_candidate_loosens_is_found_out_once() -> None:
+    reads: list[str] = []
+    found = changes(reads)
+    loose = candidate(
+        "loose", m=b"def f():\n    try:\n        return 1\n    except ValueError:\n        return 2\n"
+    )
+    for _ in range(2):
+        assert found.loosens(loose)
+        assert not found.loosens(candidate("two", m=OLD.replace(b"1", b"2")))
+    assert len(reads) == 4  # twice for each candidate, at the first question
+
+
 def test_equal_code_has_equal_fingerprints() -> None:
     found = changes()
     two = OLD.replace(b"1", b"2")
