@@ -239,6 +239,7 @@ def prepare(workload: Workload, folder: Path) -> Prepared:
     own = folder / workload.kind
     own.mkdir(parents=True, exist_ok=True)
     place = make_place(own / workload.name)
+    place.environment.pop("CODEFLASH_PARALLEL_ALLOW_WRITE")  # which fixtures need, and users do not
     archive = _archive(workload, folder / "archives")
     if workload.wheel:
         with zipfile.ZipFile(archive) as wheel:
