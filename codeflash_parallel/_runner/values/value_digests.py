@@ -8,7 +8,6 @@ objects are numbered as they are met, so aliasing and cycles show; no address ev
 """
 
 import base64
-import math
 import struct
 from collections import namedtuple
 from hashlib import blake2b
@@ -202,16 +201,21 @@ def _shortened(kind, value):
 
 def _number_text(value):
     """Write a float or bool as the int that it equals, if there is one (and it is no -0.0)."""
-    if math.isfinite(value) and int(value) == value and repr(value) != "-0.0":
-        return literal(int(value))
-    return repr(value)
+    text = repr(value)
+    if type(value) is float and (text == "-0.0" or not value.is_integer()):
+        return text
+    return literal(int(value))
 
 
 def _flat_texts(items):
     """Return the masked and the typeless text of some atoms, comma separated."""
-    masked = ", ".join(["~" if type(item) is float else literal(item) for item in items])
-    less = ", ".join([literal(item) if type(item) in _EXACT else _number_text(item) for item in items])
-    return masked, less
+    masked, less = [], []
+    for item in items:
+        kind = type(item)
+        text = "~" if kind is float else literal(item)
+        masked.append(text)
+        less.append(text if kind in _EXACT else _number_text(item))
+    return ", ".join(masked), ", ".join(less)
 
 
 def _list(walk, value):
@@ -237,7 +241,8 @@ def _sequence(walk, value, opening, closing):
     except ValueError:  # holds a huge int
         return _children(walk, value, opening, closing)
     masked, less = _flat_texts(value)
-    walk.keep_floats([item for item in value if type(item) is float])
+    if walk.floats is not None:
+        walk.floats += [item for item in value if type(item) is float]
     walk.write_floats(text, opening + masked + closing, "[" + less + "]")
     return None
 
