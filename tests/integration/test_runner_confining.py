@@ -49,6 +49,7 @@ class Lab:
         spec = {
             "mode": "tests",
             "root": str(self.tree),
+            "project": str(self.tree),
             "private": str(self.private),
             "user_root": str(self.user),
             "runner": str(self.runner),

@@ -194,7 +194,6 @@ except KeyboardInterrupt:
 
 
 def test_a_program_ends_although_it_keeps_some() -> None:
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
         capture_output=True,
@@ -203,4 +202,3 @@ def test_a_program_ends_although_it_keeps_some() -> None:
         timeout=30,
     )
     assert done.stdout.split() == ["cancelled", "interrupted"]
-    assert time.monotonic() - began < 10
