@@ -122,6 +122,7 @@ class _Lab:
         spec = {
             "mode": "tests",
             "root": str(self._tree),
+            "project": str(self._tree),
             "private": str(self._private),
             "user_root": str(self._user),
             "runner": str(self._runner),
