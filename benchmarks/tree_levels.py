@@ -51,7 +51,8 @@ class Ground:
         private.mkdir(exist_ok=True)
         path = private / "spec.json"
         policy = IsolationPolicy(level=IsolationLevel(level), cache=str(self._folder / "cache"))
-        spec = {"root": root, "private": private, "user_root": root, "runner": self._runner, "path": path}
+        spec = {"root": root, "project": root, "private": private, "user_root": root}
+        spec |= {"runner": self._runner, "path": path}
         text: dict[str, object] = {name: str(value) for name, value in spec.items()}
         text |= {"mode": "tests", "isolation": policy.as_spec()}
         path.write_text(json.dumps(text), encoding="utf-8")
