@@ -89,6 +89,7 @@ async def test_one_set_of_servers_serves_two_slots(tmp_path: Path) -> None:
     assert (served(result), result.warm["servers"]) == ({"collected"}, 4)
 
 
+@pytest.mark.witness
 async def test_servers_that_are_started_again_see_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
