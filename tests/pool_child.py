@@ -5,6 +5,7 @@ Arguments: the user's root, the cache, the run's id, "step" or "straight".
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
 
 
 def say(word: str) -> None:
-    print(word, flush=True)
+    os.write(1, f"{word}\n".encode())  # in one piece: slots are made by several threads
     if sys.argv[4] == "step":
         sys.stdin.readline()
 
