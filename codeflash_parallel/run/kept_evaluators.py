@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -227,19 +227,26 @@ class EvaluatorThread:
 
     def run(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Run work on the event loop and return its result; an interrupt cancels it and waits."""
-        ended = threading.Event()
+        ended, is_interrupted = threading.Event(), threading.Event()
+        scopes: list[anyio.CancelScope] = []
 
         async def wrapped() -> _T:
             try:
-                return await work()
+                with anyio.CancelScope() as scope:
+                    scopes.append(scope)
+                    if is_interrupted.is_set():
+                        scope.cancel()
+                    return await work()
+                raise InterruptedError  # which nobody sees: the caller has left
             finally:
                 ended.set()
 
-        future = self._portal.start_task_soon(wrapped)
-        try:
-            return future.result()
+        try:  # an interrupt may come before there is a future
+            return self._portal.start_task_soon(wrapped).result()
         except BaseException:
-            if future.cancel():
+            is_interrupted.set()
+            with suppress(RuntimeError):  # the loop is being ended, and all work with it
+                self._portal.start_task_soon(_cancel, scopes)
                 ended.wait(_CANCEL_S)
             raise
 
@@ -260,6 +267,11 @@ class EvaluatorThread:
             with suppress(RuntimeError):  # it is being closed
                 self.trim()
         self.close()
+
+
+def _cancel(scopes: Iterable[anyio.CancelScope]) -> None:
+    for scope in scopes:
+        scope.cancel()
 
 
 #: Threads of this process for the library, by event loop.

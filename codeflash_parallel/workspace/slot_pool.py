@@ -434,14 +434,15 @@ async def _make_first(
     Raises:
         EnvironmentFault: not even one could be made.
     """
-    baselines = partial(anyio.to_thread.run_sync, partial(_healing, maker, partial(maker.make, 0)))
-    pristine = await baselines() if await anyio.to_thread.run_sync(maker.can_share) else None
+    pristine: Slot | None = None
 
     async def make(number: int) -> Slot:
-        if number == 0:
-            return pristine or await baselines()
-        return await anyio.to_thread.run_sync(partial(maker.make, number, pristine))
+        if pristine is not None and number == pristine.number:
+            return pristine
+        return await anyio.to_thread.run_sync(partial(_healing, maker, partial(maker.make, number, pristine)))
 
+    if await anyio.to_thread.run_sync(maker.can_share):
+        pristine = await make(0)
     first = 1 if pristine is None else size
     made, faults = await _make_each(range(first + 1), make)
     if 0 in faults:

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,22 @@ class Providers:
 def kill_after(name: str) -> None:
     """Kill this process once a file whose name begins so has been written."""
 
-    def killing(write: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
-        def writing(path: Path, data: bytes) -> None:
-            write(path, data)
-            if name and path.name.startswith(name):
-                os.kill(os.getpid(), signal.SIGKILL)
+    def note(path: Path) -> None:
+        if name and path.name.startswith(name):
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        return writing
+    write_durably, put = run_state.write_durably, run_state.StepCache.put
 
-    run_state.write_atomically = killing(run_state.write_atomically)  # type: ignore[assignment]
-    run_state.write_durably = killing(run_state.write_durably)
+    def writing(path: Path, data: bytes) -> None:
+        write_durably(path, data)
+        note(path)
+
+    def putting(cache: run_state.StepCache, result: Any, value: object, kind: Any, *key: object) -> None:
+        put(cache, result, value, kind, *key)
+        note(cache._path(kind, key))
+
+    run_state.write_durably = writing
+    run_state.StepCache.put = putting  # type: ignore[method-assign]
 
 
 async def main(what: dict[str, Any]) -> None:

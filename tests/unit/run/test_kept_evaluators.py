@@ -179,8 +179,8 @@ if os.fork() == 0:
     assert library_thread(None, "asyncio") is not thread
     os._exit(0)
 assert os.wait()[1] == 0
-threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)).start()
 async def work():
+    threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)).start()
     try:
         await anyio.sleep(60)
     finally:
