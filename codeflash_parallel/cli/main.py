@@ -74,7 +74,7 @@ _PROGRAM = "codeflash-parallel"
 
 
 #: Commands that the background process of `--keep-warm` can run.
-_KEPT_WARM = frozenset({"run", "check", "resume"})
+_KEPT_WARM = frozenset({"run", "check"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

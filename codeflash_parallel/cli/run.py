@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.run.provider_requests import Providers
 
 #: Settings of a stored run that may be changed: they change no verdict.
-_CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS} | {
-    "keep_warm": SETTINGS["keep_warm"]
-}
+_CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
 
 
 # --- options ---------------------------------------------------------------------------------------------

@@ -249,7 +249,8 @@ def _clean(args: argparse.Namespace, output: Output) -> int:
 
     settings = read_settings(Path(args.project), os.environ, vars(args)).settings
     cache = cache_root(settings)
-    end_daemon(cache)  # one that is idle needs nothing of what it has open
+    if not args.dry_run:
+        end_daemon(cache)  # one that is idle needs nothing of what it has open
     mode = CleanMode.DRY_RUN if args.dry_run else CleanMode.REMOVE
     leftovers = clean(cache, mode, older_than_s=args.older_than * _DAY_S)
     named = [{"kind": leftover.kind, "path": one_line(str(leftover.path))} for leftover in leftovers]

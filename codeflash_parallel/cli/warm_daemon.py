@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 from codeflash_parallel.cli import warm_protocol as protocol
 from codeflash_parallel.cli.evaluator_host import hosted_by
-from codeflash_parallel.cli.exit_codes import BY_SIGNAL, ExitCode, SignalInterrupt
+from codeflash_parallel.cli.exit_codes import BY_SIGNAL, SignalInterrupt
 from codeflash_parallel.cli.main import dispatch, perform
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.warm_client import READY_FD
@@ -232,14 +232,14 @@ class WarmDaemon:
             if self._running is job:
                 # Not to the process: what the main thread waits in has to notice it.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.Signals[name])
-            elif self._is_busy:
+            elif self._is_busy and (self._early is None or self._early[0] is job):
                 self._early = (job, name)
 
     # --- one command -----------------------------------------------------------------------------------
 
     def _run(self, job: WarmJob) -> None:
         """Run a command as its client would, and tell its exit code."""
-        code: int = ExitCode.INTERNAL
+        code: int | None = None  # then its client runs it
         _handle_signals(_raise_interrupt)
         try:
             with _in_place_of(job):
@@ -253,7 +253,8 @@ class WarmDaemon:
                 self._running, self._is_busy = None, False
             _handle_signals(self._end)
             with suppress(OSError):
-                protocol.send_line(job.connection, exit=code)
+                if code is not None:
+                    protocol.send_line(job.connection, exit=code)
                 job.connection.shutdown(socket.SHUT_RDWR)
 
     def _dispatch(self, job: WarmJob, arguments: Sequence[str], output: Output) -> int:

@@ -149,7 +149,8 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(pattern.replace("*", ".*") for pattern in patterns) or r"(?!)", re.DOTALL)
 
 
-#: Tells tests which slot they are in, so that they can choose ports and database names.
+#: Tells tests which slot they are in, so that they can choose ports and database names; 1 where a slot is
+#: alone in its sandbox.
 SLOT_VARIABLE = "CODEFLASH_PARALLEL_SLOT"
 
 #: Hash seeds of the two baseline runs: fixed, so that the same snapshot gives the same findings. Checks have

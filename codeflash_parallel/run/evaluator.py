@@ -341,7 +341,7 @@ def evaluate(
                 candidates, repairer=repairer, refiner=refiner, observers=observers, race=race
             )
 
-    if settings is None or not settings.keep_warm:
+    if settings is None or not settings.keep_warm or settings.executor == Executor.QUEUE:
         return anyio.run(main, Evaluator(repository, settings, once=True), backend=backend)
     thread = library_thread(Evaluator, backend)
     return thread.run(lambda: main(thread.lend(Path(repository), settings)))

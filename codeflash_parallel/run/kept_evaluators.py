@@ -38,6 +38,8 @@ _MEMORY_SHARE = 0.25
 IDLE_S = 600.0
 #: Seconds between two looks for idle ones.
 _LOOK_S = 30.0
+#: Faults that say nothing of the evaluator: the project's tests are to blame.
+_OF_THE_PROJECT = frozenset({"RED_BASELINE", "NO_STABLE_TEST"})
 #: Work that is cancelled has so many seconds to kill its processes.
 _CANCEL_S = 30.0
 
@@ -126,7 +128,10 @@ class KeptEvaluators:
         kept.users += 1
         try:
             yield await kept.ready()
-        except (UsageError, EnvironmentFault):  # a red baseline, for example
+        except UsageError:
+            raise
+        except EnvironmentFault as fault:
+            kept.is_sound = kept.is_sound and fault.code in _OF_THE_PROJECT
             raise
         except BaseException:
             kept.is_sound = False
@@ -192,6 +197,8 @@ class KeptEvaluators:
 
     async def trim(self) -> None:
         """Close what has been idle for too long, and the oldest while all together hold too much memory."""
+        if any(kept.users for kept in self._kept.values()):
+            return  # something may be timed
         idle = time.monotonic() - IDLE_S
         for place, kept in tuple(self._kept.items()):
             if not kept.users and kept.used_s < idle:

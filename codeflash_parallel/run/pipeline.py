@@ -104,7 +104,7 @@ class Run:
         with self._scope:
             await self._within_budget(entries)
         self._steps.begin("")
-        for warning in findings.context.pool.warnings if findings.context else ():
+        for warning in findings.context.pool.new_warnings() if findings.context else ():
             self._ledger.warn(warning)
         if self._interrupted:
             return await self._finish(result_builder.interrupted(findings, self._interrupted))

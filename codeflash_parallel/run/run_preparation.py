@@ -115,7 +115,7 @@ class RunPreparation:
                     submissions = [entry.submission for entry in seen]
                     targets = await targets_of(setup.mirror, snapshot, named, submissions)
                     pool = await self._resources.pool(snapshot, self._slots_name())
-            self._warn(pool.warnings)
+            self._warn(pool.new_warnings())
         with account.phase("baseline"):
             runner = setup.runner(targets, snapshot, account.seed)
             if self._cache.set_ground(self._resources.baselines.ground(runner, snapshot)):

@@ -23,6 +23,7 @@ from codeflash_parallel.check.dispatch.fork_points import LONG_SUITE_S, ForkPoin
 from codeflash_parallel.check.session.runner_session import test_files
 from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.process.launcher.launcher import Launcher
+from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers, verify
 from codeflash_parallel.workspace.slot.slot import SlotBroken
 from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
@@ -63,6 +64,7 @@ class Fleet:
         self._slots: dict[int, SlotServers] = {}
         self._turns: defaultdict[int, anyio.Lock] = defaultdict(anyio.Lock)
         self._served: set[int] = set()
+        self._pool: SlotPool | None = None
         self._new_warnings: list[str] = []
         self._before: Counter[str] = Counter()
 
@@ -72,6 +74,7 @@ class Fleet:
 
     async def draft(self, plan: CheckPlan, pool: SlotPool) -> None:
         """Take what is known of the baseline so far; servers that were started for other tests are ended."""
+        self._pool = pool
         if _files(plan) != _files(self.plan):
             async with pool.acquire_all():
                 await self.close()
@@ -141,7 +144,7 @@ class Fleet:
         """Compare a point with the baseline, unless that is done already; say whether anything was run."""
         server = servers.at(key)
         known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
-        if not self.is_complete or known or server is None:
+        if not self.is_complete or known or server is None or servers.is_outdated(key):
             return False
         self._verifying[key] = ended = anyio.Event()
         try:
@@ -149,6 +152,8 @@ class Fleet:
         finally:
             del self._verifying[key]
             ended.set()
+        if why and servers.at(key) is not server:
+            return True  # it was ended by us
         if why and not server.rss_bytes():
             self.died(key, why)
         elif why:
@@ -170,22 +175,40 @@ class Fleet:
         Raises:
             SlotBroken: what the templates left cannot be undone.
         """
-        place, servers = _place(slot), self.of(slot)
-        if servers is None:
-            await self.dismiss(slot.number)  # it was replaced
+        place = _place(slot)
+        known = self._slots.get(place)
+        if place != _ALL and known is not None and known.slot is not slot:  # it was replaced
+            await self.dismiss(slot.number)
         if self.off:
             return None
-        servers = self._slots.setdefault(place, servers or SlotServers(self, slot))
         self._served.add(slot.number)
         if self._is_long and self._turns[place].locked():
-            return servers  # somebody else makes them ready: meanwhile checks get a new process
+            return known  # somebody else makes them ready: meanwhile checks get a new process
         async with self._turns[place]:
-            await servers.start(slot)
+            servers = await self._standing_for(place, slot)
+            if servers is None:
+                return None
+            await servers.start()
         await servers.verify(slot)
         while place == _ALL and self._verifying and not self._is_long:
             await next(iter(self._verifying.values())).wait()
         if self._answers.are_new:
             await anyio.to_thread.run_sync(self._answers.write)
+        return servers
+
+    async def _standing_for(self, place: int, slot: Slot) -> SlotServers | None:
+        """Return the servers of a place, in a slot of their own where they serve all."""
+        if place == _ALL and self._pool is not None:
+            try:
+                slot = await self._pool.servers_slot()
+            except EnvironmentFault as fault:
+                self._new_warnings.append(f"Warm servers are not used, for want of a slot. {fault}")
+                return None
+        servers = self._slots.get(place)
+        if servers is None or servers.slot is not slot:
+            if servers is not None:
+                await servers.close()
+            servers = self._slots[place] = SlotServers(self, slot)
         return servers
 
     async def warm_up(self, pool: SlotPool, slots: int) -> None:
@@ -219,23 +242,24 @@ class Fleet:
                 await self.prepare(slot)
 
     def of(self, slot: Slot) -> SlotServers | None:
-        """Return the servers of a slot that was prepared; `None`: there are none."""
+        """Return the servers that serve a slot; `None`: there are none."""
         servers = self._slots.get(_place(slot))
-        if servers is None or (servers.slot.number == slot.number and servers.slot is not slot):
-            return None
-        return servers
+        is_its = servers is not None and (slot.workspace.mounted or servers.slot is slot)
+        return servers if is_its else None
 
     async def dismiss(self, number: int) -> None:
-        """End the servers that see a slot which is about to be, or has been, replaced."""
-        for place in [place for place, servers in self._slots.items() if servers.slot.number == number]:
-            await self._slots.pop(place).close()
+        """End the servers of a slot that is about to be, or has been, replaced."""
+        async with self._turns[number]:
+            servers = self._slots.pop(number, None)
+            if servers is not None:
+                await servers.close()
 
     async def close(self) -> None:
         """End all servers; `prepare` starts them again. Cancelling waits for it."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
                 for place in tuple(self._slots):
-                    group.start_soon(self._slots.pop(place).close)
+                    group.start_soon(self.dismiss, place)
 
     @property
     def bytes_of_a_slot(self) -> int:

@@ -78,6 +78,7 @@ class SlotServers:
 
     Attributes:
         slot: whose tree the templates see; a fork sees that of its order.
+        records: `collected` of the tests stands where calls are recorded.
     """
 
     def __init__(self, fleet: Fleet, slot: Slot) -> None:
@@ -86,16 +87,20 @@ class SlotServers:
         self._standing: dict[Key, _Standing] = {}
         # Where all slots are seen at one path, they share pytest's bytecode, too.
         self._collected = slot.workspace.mounted is not None
-        self._records = False
+        self.records = False
         self._why = ""
 
     async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
         """Return the server that stands at a point, if it may be used."""
         key = (mode, point)
         self._why = self._fleet.obstacle(key)
-        if not self._why and key not in self._standing:
-            self._why = "it has not been started in this slot"
+        if not self._why and (key not in self._standing or self.is_outdated(key)):
+            self._why = "it has not been started for this slot"
         return None if self._why else self._standing[key].server
+
+    def is_outdated(self, key: Key) -> bool:
+        """Say whether a server was started before it was known whether calls are to be recorded there."""
+        return key == (TESTS, ForkPoint.COLLECTED) and self.records != self._fleet.plan.watches
 
     def at(self, key: Key) -> WarmProcess | None:
         """Return the server that stands at a point, verified or not."""
@@ -106,29 +111,19 @@ class SlotServers:
         """Return why the last answer was `None`, one clause."""
         return self._why
 
-    async def start(self, slot: Slot) -> None:
-        """Start what is missing, and replace what is worn.
-
-        Args:
-            slot: is held, and clean before and after.
+    async def start(self) -> None:
+        """Start what is missing, and replace what is worn; their slot is clean before and after.
 
         Raises:
             SlotBroken: what the templates left cannot be undone.
         """
-        worn = [key for key, standing in self._standing.items() if standing.is_worn]
-        for key in worn:
+        for key in [key for key, standing in self._standing.items() if standing.is_worn]:
             self._fleet.count["restarts"] += 1
             await self._drop(key)
-        if self._fleet.is_complete and self._records != self._fleet.plan.watches:
-            self._records = self._fleet.plan.watches
+        if self._fleet.is_complete and self.records != self._fleet.plan.watches:
+            self.records = self._fleet.plan.watches
             if (TESTS, ForkPoint.COLLECTED) in self._standing:
                 await self._drop((TESTS, ForkPoint.COLLECTED))
-        modes = self._fleet.modes
-        if slot is not self.slot and any(
-            self._lacks_first(mode) or self._lacks_second(mode) for mode in modes
-        ):
-            await self.close()  # a candidate may lie in the slot that they see
-            self.slot = slot
         for start_missing in (self._start_first, self._start_second):
             await self._started(start_missing)
 
@@ -167,7 +162,7 @@ class SlotServers:
         if not self._lacks_second(mode):
             return
         key, before = (mode, ForkPoint.COLLECTED), self._standing[mode, ForkPoint.IMPORTED]
-        records = mode == TESTS and self._records
+        records = mode == TESTS and self.records
         spec = {**before.spec, "wrap": WrapMode.DIGEST.value} if records else before.spec
         path = write_spec(self.slot.workspace, spec, self._fleet.plan.runner.directory)
         self._collected = self._collected or mode == TESTS
@@ -207,9 +202,10 @@ class SlotServers:
             await self._drop(key)
 
     async def _drop(self, key: Key) -> None:
-        server = self._standing.pop(key).server
-        self._fleet.count["forks"] += server.forks
-        await server.close()
+        standing = self._standing.pop(key, None)
+        if standing is not None:
+            self._fleet.count["forks"] += standing.server.forks
+            await standing.server.close()
 
     async def close(self) -> None:
         """End all servers; they are started again when they are needed."""
@@ -260,7 +256,7 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, server: WarmP
 
     Args:
         plan: of the run.
-        workspace: the server's; it holds the unchanged snapshot.
+        workspace: where it is run; it holds the unchanged snapshot.
         mode: ``tests`` or ``replay``.
         server: it.
     """

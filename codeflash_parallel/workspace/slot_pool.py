@@ -152,6 +152,7 @@ class SlotPool:
         self.baseline = baseline
         self.baselines_turn = anyio.Lock()
         self.warnings: list[str] = []
+        self._told = 0
         self._maker = maker
         self._line = SlotQueue(numbers)
         self._last = max(numbers)
@@ -161,6 +162,8 @@ class SlotPool:
         self._furnished: set[Slot] = set()
         self._restoring: dict[int, SlotResidue] = {}
         self._making = anyio.Lock()
+        self._servers_slot: Slot | None = None
+        self._making_servers_slot = anyio.Lock()
 
     @property
     def size(self) -> int:
@@ -215,9 +218,28 @@ class SlotPool:
         with contextlib.suppress(EnvironmentFault):
             await self._made(numbers)
 
+    async def servers_slot(self) -> Slot:
+        """Return the slot in which servers stand that serve all slots: no candidate ever gets it.
+
+        Raises:
+            EnvironmentFault: it cannot be made.
+        """
+        async with self._making_servers_slot:
+            slot = self._servers_slot
+            if slot is not None and not slot.broken:
+                return slot
+            with anyio.CancelScope(shield=True):
+                made = self._servers_slot = await self._make(self._last + 1)
+            return made
+
+    def new_warnings(self) -> list[str]:
+        """Return the warnings that were not told yet."""
+        told, self._told = self._told, len(self.warnings)
+        return self.warnings[told:]
+
     async def _more(self, count: int) -> list[Slot]:
         """Return so many slots beside the pool."""
-        numbers = range(self._last + 1, self._last + 1 + count)
+        numbers = range(self._last + 2, self._last + 2 + count)
         slots = await self._made(numbers)
         for number in numbers:
             self._line.add_taken(number)

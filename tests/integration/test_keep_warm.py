@@ -200,16 +200,6 @@ def test_output_that_is_out_cannot_be_taken_back(waiting: Place) -> None:
     assert "Traceback" not in done.errors
 
 
-def test_a_run_is_resumed_by_the_daemon(waiting: Place) -> None:
-    command = started(waiting)
-    command.send(signal.SIGINT)
-    assert command.finish().status == 130
-    (waiting.state / "wait").unlink()
-    opens = log(waiting).count("opens")
-    done = waiting.run("resume", "--keep-warm", "--json")
-    assert (done.status, done.document["complete"], log(waiting).count("opens")) == (0, True, opens + 1)
-
-
 def test_a_command_beside_runs_by_itself(waiting: Place) -> None:
     command, starts = started(waiting), log(waiting).count("starts")
     beside = check(waiting, candidate="broken")

@@ -42,7 +42,8 @@ from . import landlock, mount_view, namespaces, syscalls
 
 NONE, LANDLOCK, SANDBOX = "none", "landlock", "sandbox"
 
-#: Namespaces of a check besides those of users and processes; a template has a network's, too, for all forks.
+#: Namespaces of a check besides those of users and processes; a template has a network's, too, which its
+#: forks share where it serves one slot.
 _CHECK = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWPID
 _TEMPLATE = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC
 #: Folders that programs share with all others: new and empty at `sandbox`; `landlock` leaves the last one.

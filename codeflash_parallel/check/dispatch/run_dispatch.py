@@ -34,7 +34,7 @@ from codeflash_parallel.sandbox.runner_command import start_command, write_spec
 
 
 class WarmServers(Protocol):
-    """The warm servers of one slot and one selection of tests; implemented by the engine."""
+    """The warm servers that serve a slot, for one selection of tests; implemented by `warm`."""
 
     async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
         """Return the server of a mode (`tests` or `replay`) that stands at a point; `None`: there is none."""
@@ -90,7 +90,7 @@ class RunPlace:
     """The place of the runs of one check.
 
     Attributes:
-        servers: of the slot, for this selection of tests; `None`: every run gets a new process.
+        servers: that serve the slot, for this selection of tests; `None`: every run gets a new process.
     """
 
     runner: RunnerConfig

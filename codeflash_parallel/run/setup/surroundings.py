@@ -19,6 +19,7 @@ from codeflash_parallel.run.setup.project_interpreter import (
     environment_stamp,
     site_packages,
 )
+from codeflash_parallel.sandbox.level_probe import secrets_of
 
 #: Variables that name a place, or are settings of ours or of git; tests do not see them.
 _PLACES = ("HOME", "PATH", "TMPDIR", "TEMP", "TMP", "XDG_", "GIT_", PREFIX)
@@ -33,11 +34,13 @@ class Surroundings(NamedTuple):
         variables: of the environment, those that reach tests or name a place.
         interpreter: the project's Python, and what is installed there.
         packages: digest of the files of these packages.
+        secrets: places that are hidden from tests.
     """
 
     variables: tuple[tuple[str, str], ...]
     interpreter: str
     packages: int
+    secrets: tuple[str, ...]
 
     def change_to(self, other: Surroundings) -> str:
         """Return what has changed, one clause; empty: nothing."""
@@ -46,6 +49,8 @@ class Surroundings(NamedTuple):
             return f"other values of {', '.join(names)}"
         if self.interpreter != other.interpreter:
             return "another interpreter, or packages were installed or removed"
+        if self.secrets != other.secrets:
+            return "secrets to be hidden were added or removed"
         return "" if self.packages == other.packages else "a file of a package has changed"
 
 
@@ -64,6 +69,7 @@ def surroundings_of(setup: Setup, environment: Mapping[str, str]) -> Surrounding
         variables=tuple(sorted({*identity(environment, setup.settings.pass_env), *named.items()})),
         interpreter=environment_stamp(interpreter),
         packages=digest_of_packages(folders, root),
+        secrets=secrets_of(environment),
     )
 
 

@@ -102,7 +102,7 @@ def test_the_setting_may_stand_anywhere(at: Path, monkeypatch: pytest.MonkeyPatc
     assert run_warm(("run", "--cache-dir=cache")) is None
     monkeypatch.delenv("CODEFLASH_PARALLEL_KEEP_WARM")
     (at / "pyproject.toml").write_text('[tool.codeflash-parallel]\nkeep-warm = true\ncache-dir = "other"\n')
-    assert run_warm(("resume",)) is None
+    assert run_warm(("check",)) is None
     assert asked == [at / "cache" / "warm", at / "other" / "warm"]
 
 

@@ -13,11 +13,12 @@ from codeflash_parallel.run.setup.surroundings import Surroundings, digest_of_pa
 
 
 def test_the_change_is_named() -> None:
-    old = Surroundings(variables=(("CI", "1"), ("HOME", "/a")), interpreter="python", packages=1)
+    old = Surroundings(variables=(("CI", "1"), ("HOME", "/a")), interpreter="python", packages=1, secrets=())
     assert old.change_to(old) == ""
     assert old.change_to(old._replace(variables=(("CI", "2"),))) == "other values of CI, HOME"
     assert "interpreter" in old.change_to(old._replace(interpreter="pypy"))
     assert "a file of a package" in old.change_to(old._replace(packages=2))
+    assert "secrets" in old.change_to(old._replace(secrets=("/a/.aws",)))
 
 
 @pytest.fixture
