@@ -28,7 +28,7 @@ class World:
 
     done: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    around: Surroundings = field(default_factory=lambda: Surroundings((), "", 0))
+    around: Surroundings = field(default_factory=lambda: Surroundings((), "", 0, ()))
     memory_bytes: int = 0
 
     def make(self, project: Path, settings: Settings) -> Pretended:
@@ -111,8 +111,11 @@ async def test_what_was_interrupted_or_failed_is_not_kept() -> None:
         with pytest.raises(EnvironmentFault):  # the project's fault: it may be repaired
             async with kept.lend(Path("c"), Settings()):
                 raise EnvironmentFault("RED_BASELINE", "It is red.")
+        with pytest.raises(EnvironmentFault):  # its own: the next one may have slots again
+            async with kept.lend(Path("d"), Settings()):
+                raise EnvironmentFault("NO_SLOT", "None is left.")
         await anyio.wait_all_tasks_blocked()
-        assert sorted(line for line in world.done if "close" in line) == ["close a", "close b"]
+        assert sorted(line for line in world.done if "close" in line) == ["close a", "close b", "close d"]
 
 
 async def test_what_cannot_be_opened_is_said_each_time() -> None:
