@@ -173,6 +173,7 @@ def test_a_thread_keeps_them_between_calls(backend: str) -> None:
 
 PROGRAM = """
 import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
 from codeflash_parallel.run.kept_evaluators import library_thread
 thread = library_thread(None, "asyncio")
 assert library_thread(None, "asyncio") is thread
