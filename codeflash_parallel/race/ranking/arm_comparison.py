@@ -31,6 +31,11 @@ from codeflash_parallel.result.result_model import Speedup
 #: Nanoseconds in a second.
 SECOND = 1e9
 
+#: A gain beyond which a candidate that was only raced counts as faster than the baseline, as a fraction. In a
+#: race many rounds share one process: two swapped lines of a real project came out at 0.93x in one run and at
+#: more than 1.05x in another, by their place in memory.
+_RACED_GAIN = 0.10
+
 #: Of gains beyond this a clock sees hardly more than its own error.
 ABSURD_GAIN = log(10)
 
@@ -76,9 +81,16 @@ class ArmComparison(Gain):
         return doubt_of(self)
 
     @property
+    def least_gain(self) -> float:
+        """The logarithm of a gain beyond which it counts as faster than the baseline."""
+        plan = self.raced.plan
+        is_race = plan.stage is RaceStage.RACE
+        return log1p(max(_RACED_GAIN, 2 * plan.min_speedup) if is_race else plan.min_speedup)
+
+    @property
     def gains_only_seen(self) -> bool:
         """Whether it gains on inputs that the tests know, and not on others."""
-        goal = log1p(self.raced.plan.min_speedup)
+        goal = self.least_gain
         is_less = gains_only_seen(self.raced.tracks, self.id, self.raced.plan)
         # Too few rounds have no bound: a race that was cut off says nothing of a gain that seems to hold.
         least = self.bound.low if self.bound.low > -inf else self.bound.estimate

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from math import ceil, exp, log1p
+from math import ceil, exp
 
 from codeflash_parallel.race.guards import Doubt
 from codeflash_parallel.race.plan import RacePlan, RaceStage
@@ -48,11 +48,6 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 _VOID = Doubt(
     code=Code.SUSPECT, reason="the baseline differs from itself by as much, so the race tells nothing"
 )
-
-#: A gain beyond which a candidate that was only raced counts as faster than the baseline, as a fraction. In a
-#: race many rounds share one process: two swapped lines of a real project came out at 0.93x in one run and at
-#: more than 1.05x in another, by their place in memory.
-_RACED_GAIN = 0.10
 
 #: Said of an arm that others were ahead of when the field was cut.
 _CUT = " when the field was cut to save time"
@@ -148,14 +143,8 @@ class VerdictRules:
         return f"{words}{entry.label}{entry.note}"
 
     def _gains(self, entry: ArmComparison) -> bool:
-        """Return whether an arm is faster than the baseline itself.
-
-        What was only raced may owe some per cent to where it lay in memory.
-        """
-        least = self._plan.min_speedup
-        if entry.id not in self._tried:
-            least = max(_RACED_GAIN, 2 * least)
-        return entry.bound.low > log1p(least)
+        """Return whether an arm is faster than the baseline itself."""
+        return entry.bound.low > entry.least_gain
 
     def _beside(self, best: ArmComparison, entry: ArmComparison) -> tuple[Code, str]:
         """Return what is said of an arm beside a winner: it lost by its figure, or was not confirmed."""

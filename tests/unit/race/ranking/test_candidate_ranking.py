@@ -299,6 +299,15 @@ def test_a_gain_on_seen_inputs_only_is_not_credited():
     assert (both.winner, [c.candidates for c in confirmations]) == ("honest", [("honest",)])
 
 
+def test_some_per_cent_that_a_race_shows_on_unseen_inputs_are_no_gain_on_them():
+    truth, unseen = {"fast": 20.0, "table": 13.0}, {"table": 1.02}
+
+    ranking, _ = play([held(truth, unseen=unseen, sd=0.001)], truth, unseen=unseen, sd=0.001)
+
+    assert ranking.winner == "fast"
+    assert ranking.of("table").code is Code.GAIN_ONLY_ON_SEEN_INPUTS
+
+
 def test_a_race_that_is_cut_off_does_not_say_that_a_gain_is_one_on_seen_inputs_only():
     truth, unseen = {"a": 80.0}, {"a": 40.0}
     short = replace(CONFIRM, max_rounds=7)
