@@ -252,6 +252,8 @@ class WarmDaemon:
             with self._guard:
                 self._running, self._is_busy = None, False
             _handle_signals(self._end)
+            for descriptor in job.streams:
+                os.close(descriptor)
             with suppress(OSError):
                 if code is not None:
                     protocol.send_line(job.connection, exit=code)
@@ -339,7 +341,6 @@ def _streams(job: WarmJob) -> Iterator[None]:
     names, ours = ("stdin", "stdout", "stderr"), (sys.stdin, sys.stdout, sys.stderr)
     for number, descriptor in enumerate(job.streams):
         os.dup2(descriptor, number)
-        os.close(descriptor)
     texts = dict(zip(names, job.command["streams"], strict=True))
     theirs = [_text_stream(number, name, note, *texts[name]) for number, name in enumerate(names)]
     sys.stdin, sys.stdout, sys.stderr = theirs

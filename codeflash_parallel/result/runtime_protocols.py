@@ -22,7 +22,7 @@ class Workspace:
         interpreter: absolute path of the project's Python.
         private: folder of this workspace outside `root`: home, temporary files, pytest's cache, specs.
         environment: the complete environment of every child.
-        number: the slot's number, from 1; 0 for the baseline's own.
+        number: the slot's number, from 1; 0 where no candidate gets it.
         isolation: what its processes may see and do.
         mounted: folder in which its processes see `root` and `private`, the same for all slots; `None`: they
             see them where they lie.

@@ -35,7 +35,7 @@ _START_FACTOR = 10
 _MOST_DEATHS = 2
 #: Verifying costs a run of the tests; beyond this it is not done before the first candidate needs it.
 _SHORT_SUITE_S = 2.0
-#: In the place of a slot's number: the servers of all slots. The baseline's own has none.
+#: In the place of a slot's number: the servers of all slots.
 _ALL = 0
 
 

@@ -226,11 +226,16 @@ class SlotPool:
         """
         async with self._making_servers_slot:
             slot = self._servers_slot
-            if slot is not None and not slot.broken:
-                return slot
-            with anyio.CancelScope(shield=True):
-                made = self._servers_slot = await self._make(self._last + 1)
-            return made
+            if slot is None or slot.broken:
+                slot = self._servers_slot = await self._another(slot)
+            await self._furnish([slot])
+        return slot
+
+    async def _another(self, broken: Slot | None) -> Slot:
+        """Make a slot that no candidate gets, in the place of one that is broken."""
+        if broken is not None:
+            await self._remove(broken)
+        return await self._make(0)
 
     def new_warnings(self) -> list[str]:
         """Return the warnings that were not told yet."""
@@ -239,7 +244,7 @@ class SlotPool:
 
     async def _more(self, count: int) -> list[Slot]:
         """Return so many slots beside the pool."""
-        numbers = range(self._last + 2, self._last + 2 + count)
+        numbers = range(self._last + 1, self._last + 1 + count)
         slots = await self._made(numbers)
         for number in numbers:
             self._line.add_taken(number)

@@ -275,7 +275,7 @@ class Slot:
 
     @property
     def number(self) -> int:
-        """From 1; 0 is the baseline's own."""
+        """From 1; 0 where no candidate gets it."""
         return self.workspace.number
 
     @property

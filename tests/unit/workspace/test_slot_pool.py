@@ -171,6 +171,23 @@ async def test_bytecode_of_the_baseline_serves_every_slot(world: World) -> None:
             assert (slots[0].workspace.root / names[0]).is_file()
 
 
+async def test_servers_have_a_slot_of_their_own_with_the_same_bytecode(world: World) -> None:
+    world.init({"m.py": "one = 1\n"})
+    async with world.mirror() as mirror, world.pool(mirror, await mirror.snapshot(request())) as pool:
+        root = pool.baseline.workspace.root
+        made = Path(py_compile.compile(str(root / "m.py"), doraise=True)).relative_to(root)
+        await pool.share_bytecode()
+        slot = await pool.servers_slot()
+        assert await pool.servers_slot() is slot
+        assert (slot.number, (slot.workspace.root / made).is_file()) == (0, True)
+        async with pool.acquire_all(at_least=3) as slots:
+            assert slot not in slots
+        slot.broken = "its folder was replaced"
+        another = await pool.servers_slot()
+        assert (another is slot, slot.folder.exists()) == (False, False)
+    assert world.left_behind() == []
+
+
 async def test_bytecode_that_was_kept_serves_a_later_pool_of_the_snapshot(world: World) -> None:
     world.init({"m.py": "one = 1\n"})
     async with world.mirror() as mirror:
