@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -294,18 +294,23 @@ def _digested(call: CallOutcome) -> bool:
     return call.kind == "raise" or (bool(call.digest) and not call.unencodable)
 
 
-def saw_failure(session: RunnerSession) -> bool:
-    """Say whether a run in which the targets raise was noticed: a test fails, or pytest itself died of it."""
-    tests = session.report.tests.values()
-    return not session.report.finished or any(t.outcome in {"failed", "error"} for t in tests)
+def saw_failure(session: RunnerSession, quarantined: Collection[str]) -> bool:
+    """Say whether a run in which the targets raise was noticed: a test fails, or pytest itself died of it.
+
+    Args:
+        session: the run.
+        quarantined: tests that fail at times, whatever the targets do.
+    """
+    failed = [t.id for t in session.report.tests.values() if t.outcome in {"failed", "error"}]
+    return not session.report.finished or any(test not in quarantined for test in failed)
 
 
-def recorded_calls(draft: Baseline, second: RunnerReport) -> list[CallOutcome]:
+def recorded_calls(draft: Baseline, captured: RunnerReport) -> list[CallOutcome]:
     """Return the calls that count: a quarantined test is not run again, there is nothing to compare with."""
     left_out = set(draft.quarantined)
-    return [call for call in second.calls if call.test not in left_out]
+    return [call for call in captured.calls if call.test not in left_out]
 
 
-def captured_calls(draft: Baseline, second: RunnerReport) -> dict[int, CallOutcome]:
+def captured_calls(draft: Baseline, captured: RunnerReport) -> dict[int, CallOutcome]:
     """Return the calls that count and whose inputs were captured, by number."""
-    return {call.index: call for call in recorded_calls(draft, second) if call.captured}
+    return {call.index: call for call in recorded_calls(draft, captured) if call.captured}

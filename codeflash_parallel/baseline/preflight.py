@@ -1,10 +1,11 @@
 """Learn what the baseline does, once per snapshot: probe, capture, stability, forced failure, provenance.
 
-Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
-under another hash seed and keeps the inputs of calls. The captured calls are replayed under both seeds
+Run 1 runs everything that was asked for, counts which tests execute the targets and keeps the inputs of their
+calls. Run 2 runs those tests under another hash seed. The captured calls are replayed under both seeds
 outside pytest; what the baseline does not repeat is left out and counted. Where calls are neither compared
-nor raced, they are captured and replayed only if tests notice nothing. Beside the replays, the targets are
-made to raise: a failure that is not seen would mean that nothing can be judged here.
+nor raced, they are captured and replayed only if tests notice nothing. In another run the targets are made
+to raise: a failure that is not seen would mean that nothing can be judged here. In a closed sandbox run 2,
+the replays and that run go on side by side.
 
 Warm servers are started beside all this as soon as it is known what they are for.
 """
@@ -17,6 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import SystemRandom
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -34,6 +36,7 @@ from codeflash_parallel.baseline.baseline_findings import (
 )
 from codeflash_parallel.baseline.baseline_replay import (
     BaselineReplayer,
+    ReplayFindings,
     absences,
     bounded,
     replayed,
@@ -282,6 +285,29 @@ def later_limits(baseline: Baseline) -> ProcessLimits:
 _NAMED = 5
 
 
+class _SecondRun(NamedTuple):
+    """The baseline that two runs of the tests agree on, and the report of the second one."""
+
+    settled: Baseline
+    report: RunnerReport
+
+
+@dataclass(kw_only=True, slots=True)
+class _RunsBeside:
+    """Results of what is run beside the second run of the tests.
+
+    Attributes:
+        replays: of captured calls; `None`: there are none yet.
+        replayed: the numbers of these calls.
+        forced: runs with targets that raise.
+    """
+
+    replays: ReplayFindings | None = None
+    replayed: frozenset[int] = frozenset()
+    have_replayed: anyio.Event = field(default_factory=anyio.Event)
+    forced: list[RunnerSession] = field(default_factory=list)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preflight:
     """The runs of the unchanged code from which the baseline is made.
@@ -322,66 +348,91 @@ class Preflight:
         first = await self._first_run()
         draft = first_findings(first, self.runner, self.slot.workspace, runs_all=self.runs_all)
         await self.warmth.begin(draft)
-        # What writes the second of the day has to differ between the two runs.
-        await anyio.sleep(1 - time.time() % 1)
-        second = await self._second_run(draft, captures=self.replays)
-        widened = wider(draft, first.report, second.report)
-        if widened is not None:
-            draft = widened
-            second = await self._second_run(draft, captures=self.replays)
-        settled = self._settle(draft, first.report, second)
-        settled = replace(settled, leftovers=await self.slot.audit())
-        # Before anything is staged: discarding it removes whatever was not accepted.
-        await self.pool.share_bytecode()
-        captured = captured_calls(settled, second.report)
-        forced: list[RunnerSession] = []
+        # Where processes share ports and folders, tests could fail because of calls made beside them.
+        is_closed = self.slot.workspace.isolation.is_closed
+        again = None if is_closed else await self._again(draft, first)
+        ground, beside = again.settled if again else draft, _RunsBeside()
         with ungrouped():
             async with anyio.create_task_group() as group:
-                if settled.targets:
-                    group.start_soon(self._force, settled, forced)
+                if ground.targets and self.replays:
+                    group.start_soon(self._replay_beside, ground, first.report, beside)
+                if ground.targets:
+                    group.start_soon(self._force, ground, beside)
+                settled, second = again or await self._again(draft, first)
+                captured = captured_calls(settled, first.report)
                 await self.warmth.go_on(replace(settled, calls=captured))
                 if settled.targets and self.replays:
-                    settled = await self._replays(settled, captured, first.report, second.report)
-                    await self.slot.discard()
+                    found = await self._replays(settled, captured, beside)
+                    settled = await self._with_calls(settled, found, first.report, second)
                 if settled.targets:
                     await self.warmth.verify(settled)
                     self.steps.begin("run of the tests with targets that raise")
-        if not forced or saw_failure(forced[0]):
+        if not settled.targets or await self._is_noticed(settled, ground, beside):
             return settled
-        return unnoticed(settled if self.replays else await self._with_calls(settled, first))
+        return unnoticed(settled if self.replays else await self._captured(settled, first.report))
 
-    async def _with_calls(self, draft: Baseline, first: RunnerSession) -> Baseline:
+    async def _is_noticed(self, settled: Baseline, ground: Baseline, beside: _RunsBeside) -> bool:
+        """Say whether tests notice when the targets raise; those that were left out since do not count."""
+        if saw_failure(beside.forced[0], settled.quarantined):
+            return True
+        if settled.selected == ground.selected:
+            return False
+        await self._force(settled, beside)
+        return saw_failure(beside.forced[-1], settled.quarantined)
+
+    async def _captured(self, settled: Baseline, first: RunnerReport) -> Baseline:
         """Capture the calls after all, and replay them."""
-        second = (await self._second_run(draft, captures=True)).report
+        step = "run of the tests, calls are captured"
+        report = (await self._selected_run(settled, WrapMode.CAPTURE, step)).report
         await self.slot.discard()
-        return await self._replays(draft, captured_calls(draft, second), first.report, second)
+        captured = captured_calls(settled, report)
+        found = await self._replayed(settled, captured, self.slot)
+        await self.slot.discard()
+        return await self._with_calls(settled, found, report, first)
 
     async def _first_run(self) -> RunnerSession:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
-        spec = first_run_spec(self.runner, workspace)
-        watch = self.steps.tests("first run of the tests")
+        captures = self.replays and bool(self.runner.targets)
+        spec = first_run_spec(self.runner, workspace, str(self.inputs) if captures else "")
+        step = "first run of the tests" + (", calls are captured" if captures else "")
+        watch = self.steps.tests(step)
         session = await run_session(self.runner, workspace, spec, _FIRST_LIMITS, watch=watch)
         must_have_ended(session, "first run of the tests")
         must_have_run(session, self.absent)
         must_be_ours(session.report, self.sources)
         return session
 
-    async def _second_run(self, draft: Baseline, *, captures: bool) -> RunnerSession:
+    async def _again(self, draft: Baseline, first: RunnerSession) -> _SecondRun:
+        """Run the selected tests again, all of them if some need others, and return what they repeat."""
+        wrap = WrapMode.DIGEST if self.replays and draft.targets else WrapMode.NONE
+        second = await self._selected_run(draft, wrap, "second run of the tests")
+        widened = wider(draft, first.report, second.report)
+        if widened is not None:
+            draft = widened
+            second = await self._selected_run(draft, wrap, "second run of the tests")
+        settled = self._settle(draft, first, second)
+        leftovers = await self.slot.audit()
+        # Before the slot is restored, which removes whatever was not accepted.
+        await self.pool.share_bytecode()
+        return _SecondRun(replace(settled, leftovers=leftovers), second.report)
+
+    async def _selected_run(self, draft: Baseline, wrap: WrapMode, step: str) -> RunnerSession:
         """Run the selected tests under the other hash seed."""
-        wrap = WrapMode.CAPTURE if captures and draft.targets else WrapMode.NONE
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
-        run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=str(self.inputs))
+        inputs = str(self.inputs) if wrap is WrapMode.CAPTURE else ""
+        # What writes the second of the day has to differ between the two runs.
+        later = float(int(time.time()) + 1)
+        run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=inputs, not_before=later)
         spec = selected_run_spec(self.runner, workspace, draft, run)
         canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
-        step = "second run of the tests" + (", calls are captured" if wrap is WrapMode.CAPTURE else "")
         limits, watch = later_limits(draft), self.steps.tests(step)
         session = await run_session(self.runner, workspace, spec, limits, canaries, watch)
         must_have_ended(session, step, draft.wall_ns)
         must_have_run(session, self.absent)
         return session
 
-    def _settle(self, draft: Baseline, first: RunnerReport, second: RunnerSession) -> Baseline:
-        expected, quarantined, red = agreement(draft.selected, first, second.report)
+    def _settle(self, draft: Baseline, first: RunnerSession, second: RunnerSession) -> Baseline:
+        expected, quarantined, red = agreement(draft.selected, first.report, second.report)
         if red:
             raise red_baseline(red, second.report, self.absent)
         if not expected:
@@ -399,7 +450,8 @@ class Preflight:
             quarantined=quarantined,
             executing=tuple(test for test in draft.executing if test in expected),
             cpu_ns=second.exit.cpu_ns,
-            wall_ns=second.exit.wall_ns,
+            # By the first run, beside which there was no other.
+            wall_ns=second.exit.cpu_ns * first.exit.wall_ns // max(1, first.exit.cpu_ns),
             rss_bytes=second.exit.max_rss_bytes,
             leaks=bool(second.exit.leaked),
             # A file that only tests outside the selection import proves nothing when it is not imported.
@@ -407,27 +459,58 @@ class Preflight:
             inputs=str(self.inputs),
         )
 
+    async def _replay_beside(self, ground: Baseline, first: RunnerReport, beside: _RunsBeside) -> None:
+        """Replay the calls of the first run in a slot for candidates: tests are run meanwhile."""
+        captured = captured_calls(ground, first)
+        async with self.pool.acquire(unused=True) as slot:
+            found = await self._replayed(ground, captured, slot)
+        beside.replays = found
+        beside.replayed = frozenset(captured)
+        beside.have_replayed.set()
+
     async def _replays(
-        self, draft: Baseline, captured: Mapping[int, CallOutcome], first: RunnerReport, second: RunnerReport
-    ) -> Baseline:
-        recorded = recorded_calls(draft, second)
-        uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
+        self, settled: Baseline, captured: Mapping[int, CallOutcome], beside: _RunsBeside
+    ) -> ReplayFindings:
+        """Return the replays of captured calls; they are made anew if some calls have been left out since."""
+        await beside.have_replayed.wait()
+        if beside.replays is not None and beside.replayed == captured.keys():
+            return beside.replays
+        async with self.pool.acquire(unused=True) as slot:
+            return await self._replayed(settled, captured, slot)
+
+    async def _replayed(
+        self, draft: Baseline, captured: Mapping[int, CallOutcome], slot: Slot
+    ) -> ReplayFindings:
         making = BaselineReplayer(
             runner=self.runner,
-            workspace=self.slot.workspace,
+            workspace=slot.workspace,
             inputs=self.inputs,
-            tree=self.slot,
+            tree=slot,
             limits=later_limits(draft),
             steps=self.steps,
         )
         levels = absences(self.files, draft.asked, draft.rootdir, self.sources)
-        got = await replayed(making, captured, levels)
+        return await replayed(making, captured, levels)
+
+    async def _with_calls(
+        self, draft: Baseline, got: ReplayFindings, recorded_in: RunnerReport, other: RunnerReport
+    ) -> Baseline:
+        """Add calls and their outcomes.
+
+        Args:
+            got: their replays.
+            recorded_in: the run that captured them.
+            other: another run of the same tests.
+        """
+        recorded = recorded_calls(draft, recorded_in)
+        captured = {call.index: call for call in recorded if call.captured}
+        uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         found = got.found
         uncaptured.update(found.bound.values())
         uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)
         timed, sound = timed_calls(found), {*found.calls, *found.repeats}
         outside = [c for c in recorded if c.index not in sound]
-        inside = observed({(c.test, c.target) for c in outside}, first, second)
+        inside = observed({(c.test, c.target) for c in outside}, recorded_in, other)
         settled = replace(
             draft,
             calls=bounded(found.calls),
@@ -457,8 +540,8 @@ class Preflight:
         self.steps.begin("the judge is asked about the baseline's own results")
         return await judge.settled(settled)
 
-    async def _force(self, draft: Baseline, ended: list[RunnerSession]) -> None:
-        """Run the tests with targets that raise, in a slot for candidates: calls are replayed meanwhile."""
+    async def _force(self, draft: Baseline, beside: _RunsBeside) -> None:
+        """Run the tests with targets that raise, in a slot for candidates: others are run meanwhile."""
         edits = forced_edits(self.runner, self.sources)
         async with self.pool.acquire(unused=True) as slot:
             await slot.stage(edits)
@@ -467,4 +550,4 @@ class Preflight:
             spec = selected_run_spec(self.runner, workspace, draft, run)
             session = await run_session(self.runner, workspace, spec, later_limits(draft))
         must_be_forced(session.report, edits)
-        ended.append(session)
+        beside.forced.append(session)

@@ -37,7 +37,7 @@ def footer(result: RunResult) -> str:
     held = sum(steps.values()) - steps["queue"]
     if held < _NOTHING_MS:
         return ""
-    tests = round(100 * steps["calls"] / held)
+    tests = round(100 * (steps["calls"] / held))
     return f"tests {tests} %, overhead {100 - tests} %"
 
 

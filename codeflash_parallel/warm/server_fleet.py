@@ -215,13 +215,17 @@ class Fleet:
         """Make the servers of some slots ready, all at once, before the first candidate comes.
 
         A longer suite is verified when the first candidate is there, while others are checked without. Where
-        there is nothing to verify, each slot is made ready when it gets its first candidate.
+        there is nothing to verify, servers that serve one slot are started when it gets its first candidate.
         """
-        if self.off or (self.is_complete and (self._is_long or self._all_is_known())):
+        if not slots or self.off or (self.is_complete and self._is_long):
             return
+        is_shared, verifies = _place(pool.baseline) == _ALL, self.is_complete and not self._all_is_known()
         async with anyio.create_task_group() as group:
-            for _ in range(min(slots, pool.size)):
-                group.start_soon(self._warm_up_one, pool)
+            if is_shared and not verifies:
+                group.start_soon(self._start_shared, pool.baseline)
+            elif verifies or not self.is_complete:
+                for _ in range(min(slots, pool.size)):
+                    group.start_soon(self._warm_up_one, pool)
 
     @property
     def _is_long(self) -> bool:
@@ -235,6 +239,13 @@ class Fleet:
         first = self._answers.of((mode, ForkPoint.IMPORTED))
         second = self._answers.of((mode, ForkPoint.COLLECTED)) if self.has_gate else ""
         return bool(first) or (first is not None and second is not None)
+
+    async def _start_shared(self, slot: Slot) -> None:
+        async with self._turns[_ALL]:
+            servers = await self._standing_for(_ALL, slot)
+            if servers is not None:
+                with suppress(SlotBroken):  # it is replaced when they are needed
+                    await servers.start()
 
     async def _warm_up_one(self, pool: SlotPool) -> None:
         async with pool.acquire() as slot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -424,3 +425,13 @@ def test_who_patches_the_standard_library_patches_none_of_us(
     calls = run.named("call")
     assert len(calls) == 3 * 68 + 1
     assert not [call for call in calls if call["why"] or "unencodable" in call]
+
+
+def test_no_test_begins_before_the_time_that_is_asked_for(tmp_path: Path, project: Path) -> None:
+    text = "import pathlib, time\ndef test_time(): pathlib.Path({!r}).write_text(str(time.time()))\n"
+    written, later = tmp_path / "private" / "time", time.time() + 0.9
+    run = run_session(
+        tmp_path, write_files(project, {"test_it.py": text.format(str(written))}), not_before=later
+    )
+    assert run.outcomes == {"test_it.py::test_time": "passed"}
+    assert float(written.read_text()) >= later

@@ -215,16 +215,22 @@ def hashed(workspace: Workspace, seed: int) -> Workspace:
     return replace(workspace, environment=environment)
 
 
-def first_run_spec(runner: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
+def first_run_spec(runner: RunnerConfig, workspace: Workspace, inputs: str = "") -> dict[str, Any]:
     """Return the spec of the first baseline run: everything asked for, calls counted and digested.
 
     It also notes which tests start processes.
+
+    Args:
+        runner: of the run.
+        workspace: where it is run.
+        inputs: file for the inputs of calls; empty: they are not kept.
     """
     asked = (*_expressions(runner.request), *runner.request.paths)
     arguments = (*_fallback_configuration(workspace), *asked)
     also = [str(workspace.seen(workspace.root / path)) for path in runner.overlaid]
-    fields = _tests_fields(arguments, None, WrapMode.DIGEST, StopRule.NEVER, BASELINE_RECORDING)
-    return runner.spec("tests", (), **fields, also=also, watch=True)
+    wrap = WrapMode.CAPTURE if inputs else WrapMode.DIGEST
+    fields = _tests_fields(arguments, None, wrap, StopRule.NEVER, BASELINE_RECORDING)
+    return runner.spec("tests", (), **{**fields, "inputs": inputs}, also=also, watch=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,6 +245,7 @@ class SelectedRun:
         only: ids, in the order of the baseline; `None`: the selected tests.
         order: the same ids in the order in which they are to be run; empty: as they are collected.
         tolerated: ids whose failure ends nothing.
+        not_before: no test begins before, in seconds since the epoch; it is waited for a second at most.
     """
 
     prove: tuple[str, ...] = ()
@@ -251,6 +258,7 @@ class SelectedRun:
     order: tuple[str, ...] = ()
     tolerated: tuple[str, ...] = ()
     tracebacks: Tracebacks = Tracebacks.SHORT
+    not_before: float = 0.0
 
 
 def selected_run_spec(
@@ -273,6 +281,7 @@ def selected_run_spec(
         "workers": run.workers,
         "tolerated": list(run.tolerated),
         "tracebacks": run.tracebacks.value,
+        "not_before": run.not_before,
     }
     order = {"select": None, "order": list(run.order)} if run.order else {}
     return runner.spec("tests", run.prove, **{**fields, **more, **order})

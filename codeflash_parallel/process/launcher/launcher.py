@@ -134,8 +134,9 @@ def start_launcher_process() -> LauncherProcess:
 async def open_launcher() -> AsyncIterator[Launcher]:
     """Open a launcher; leaving the block kills every job that still runs, and ends it.
 
+    Its process comes up meanwhile: the first child waits for it, and is told if it does not.
+
     Raises:
-        InternalError: the launcher does not come up.
         EnvironmentFault: as `start_launcher_process`.
     """
     process = start_launcher_process()
@@ -145,7 +146,6 @@ async def open_launcher() -> AsyncIterator[Launcher]:
             launcher = Launcher(process, tasks)
             tasks.start_soon(launcher.listen)
             try:
-                await launcher.ready()
                 yield launcher
             except BaseException as error:
                 failure = error
@@ -199,6 +199,7 @@ class Launcher:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
+        await self._ready()
         begin = partial(self._start, command, _pipes(command))
         return await self.follow(self.reserve(command.limits, watch=command.watch), begin)
 
@@ -209,6 +210,7 @@ class Launcher:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
+        await self._ready()
         begin = partial(self._start, command, [*_pipes(command), "control"])
         return await self.hold(self.reserve(command.limits), begin)
 
@@ -405,7 +407,7 @@ class Launcher:
                     os.kill(pid, signal.SIGKILL)
             await anyio.sleep(0.02)
 
-    async def ready(self) -> None:
+    async def _ready(self) -> None:
         """Wait until the launcher is up.
 
         Raises:
