@@ -300,12 +300,14 @@ class _RunsBeside:
         replays: of captured calls; `None`: there are none yet.
         replayed: the numbers of these calls.
         forced: runs with targets that raise.
+        are_last: the second run has ended.
     """
 
     replays: ReplayFindings | None = None
     replayed: frozenset[int] = frozenset()
     have_replayed: anyio.Event = field(default_factory=anyio.Event)
     forced: list[RunnerSession] = field(default_factory=list)
+    are_last: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -359,6 +361,7 @@ class Preflight:
                 if ground.targets:
                     group.start_soon(self._force, ground, beside)
                 settled, second = again or await self._again(draft, first)
+                beside.are_last = True
                 captured = captured_calls(settled, first.report)
                 await self.warmth.go_on(replace(settled, calls=captured))
                 if settled.targets and self.replays:
@@ -386,7 +389,7 @@ class Preflight:
         report = (await self._selected_run(settled, WrapMode.CAPTURE, step)).report
         await self.slot.discard()
         captured = captured_calls(settled, report)
-        found = await self._replayed(settled, captured, self.slot)
+        found = await self._replayed(settled, captured, self.slot, self.steps)
         await self.slot.discard()
         return await self._with_calls(settled, found, report, first)
 
@@ -414,6 +417,7 @@ class Preflight:
         leftovers = await self.slot.audit()
         # Before the slot is restored, which removes whatever was not accepted.
         await self.pool.share_bytecode()
+        await self.slot.discard()
         return _SecondRun(replace(settled, leftovers=leftovers), second.report)
 
     async def _selected_run(self, draft: Baseline, wrap: WrapMode, step: str) -> RunnerSession:
@@ -461,9 +465,9 @@ class Preflight:
 
     async def _replay_beside(self, ground: Baseline, first: RunnerReport, beside: _RunsBeside) -> None:
         """Replay the calls of the first run in a slot for candidates: tests are run meanwhile."""
-        captured = captured_calls(ground, first)
+        captured, steps = captured_calls(ground, first), self.steps.beside(lambda: beside.are_last)
         async with self.pool.acquire(unused=True) as slot:
-            found = await self._replayed(ground, captured, slot)
+            found = await self._replayed(ground, captured, slot, steps)
         beside.replays = found
         beside.replayed = frozenset(captured)
         beside.have_replayed.set()
@@ -476,10 +480,10 @@ class Preflight:
         if beside.replays is not None and beside.replayed == captured.keys():
             return beside.replays
         async with self.pool.acquire(unused=True) as slot:
-            return await self._replayed(settled, captured, slot)
+            return await self._replayed(settled, captured, slot, self.steps)
 
     async def _replayed(
-        self, draft: Baseline, captured: Mapping[int, CallOutcome], slot: Slot
+        self, draft: Baseline, captured: Mapping[int, CallOutcome], slot: Slot, steps: StepReporter
     ) -> ReplayFindings:
         making = BaselineReplayer(
             runner=self.runner,
@@ -487,7 +491,7 @@ class Preflight:
             inputs=self.inputs,
             tree=slot,
             limits=later_limits(draft),
-            steps=self.steps,
+            steps=steps,
         )
         levels = absences(self.files, draft.asked, draft.rootdir, self.sources)
         return await replayed(making, captured, levels)

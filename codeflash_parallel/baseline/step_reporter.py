@@ -9,7 +9,7 @@ from time import monotonic
 
 import anyio
 
-from codeflash_parallel.result.events import Event, StepChanged
+from codeflash_parallel.result.events import StepChanged
 from codeflash_parallel.result.runtime_protocols import Watch
 
 #: Observers are told of a count at most this often: a suite may have thousands of tests.
@@ -32,10 +32,14 @@ class StepReporter:
         run_id: of the run.
     """
 
-    def __init__(self, announce: Callable[[Event], object], run_id: str = "") -> None:
+    def __init__(self, announce: Callable[[StepChanged], object], run_id: str = "") -> None:
         self._announce, self._run_id = announce, run_id
         self._now = StepChanged(run_id=run_id, step="")
         self._told_s = 0.0
+
+    def beside(self, is_told: Callable[[], bool]) -> StepReporter:
+        """Return a reporter of what goes on beside the step, which is told while `is_told` says so."""
+        return StepReporter(lambda event: self._tell(event) if is_told() else None, self._run_id)
 
     def begin(self, step: str, total: int = 0) -> None:
         """Begin a step.

@@ -171,3 +171,16 @@ def test_a_race_says_who_leads_and_says_so_again_after_a_while():
         "race: round 9, 3 candidates, a leads with 1.50x, 20 s left at most",
         "confirmation: round 1, 3 candidates, a leads with 1.50x, 20 s left at most",
     ]
+
+
+def test_what_goes_on_beside_a_step_is_told_only_when_it_is_all_that_goes_on(monkeypatch):
+    monkeypatch.setattr("codeflash_parallel.baseline.step_reporter._LEAST_S", 0.0)
+    told, is_alone = [], False
+    steps = StepReporter(told.append, "r")
+    steps.begin("second run of the tests")
+    watch = steps.beside(lambda: is_alone).calls("replay of captured calls", 9)
+    watch(b'{"t": "call", "i": 1}\n')
+    assert [event.step for event in told] == ["second run of the tests"]
+    is_alone = True
+    watch(b'{"t": "call", "i": 2}\n')
+    assert told[-1] == StepChanged(run_id="r", step="replay of captured calls", done=2, total=9)
