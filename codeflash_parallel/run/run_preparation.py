@@ -128,7 +128,7 @@ class RunPreparation:
                 runner=runner,
                 snapshot=snapshot,
                 pool=pool,
-                candidates=len(there) if isinstance(source, Sequence) else setup.shares.slots,
+                candidates=self._left_of(there) if isinstance(source, Sequence) else setup.shares.slots,
                 are_all=isinstance(source, Sequence),
                 replays=account.races or self._settings.compare is ComparisonMode.VALUES,
                 steps=self._steps,
@@ -164,6 +164,10 @@ class RunPreparation:
         snapshot = await self._resources.snapshot()
         self._cache.put(Snapshot, snapshot, StepKind.SNAPSHOT)
         return snapshot
+
+    def _left_of(self, entries: Sequence[CandidateEntry]) -> int:
+        """Return how many candidates an earlier process of the run has not checked."""
+        return max(0, len(entries) - self._cache.count(StepKind.SCREEN))
 
     def _slots_name(self) -> str:
         """Name the run's slots; those that an earlier process of the run kept stay where they are."""
