@@ -97,21 +97,20 @@ class _Maker:
             indexes: of the group's calls.
             groups: that are still to come, this one included: they share what is left of the budget.
         """
-        seeds = [seed for seed in map(self._seeded, indexes) if seed is not None]
+        seeds = every = [seed for seed in map(self._seeded, indexes) if seed is not None]
         if not seeds:
             return []
-        pass_ns = most_ns = sum(seed.ns for seed in seeds)
         if self._left_ns is None:
-            self._left_ns = max(_MAKING_NS, _MAKING_PASSES * groups * pass_ns)
+            self._left_ns = max(_MAKING_NS, _MAKING_PASSES * groups * _pass_ns(seeds))
         end_ns = time.process_time_ns() + self._left_ns // groups
-        wanted = max(1, min(_MOST_TWINS // len(seeds), _TWINS_NS // max(1, pass_ns)))
         found, misses = [], 0
-        while len(found) < wanted and seeds and misses < _MISSES:
+        while seeds and len(found) < _wanted(seeds) and misses < _MISSES:
             began = time.process_time_ns()
             variant = [self._twin(seed, end_ns) for seed in seeds]
             # A call that has no other twin is left out of all variants, or else this variant is.
             kept = [place for place, twin in enumerate(variant) if twin is not None]
-            if sum(seeds[place].ns for place in kept) < _SHARE * most_ns:
+            # By times as they are now: a first look on a busy machine can be wrong by a hundred times.
+            if _pass_ns(seeds[place] for place in kept) < _SHARE * _pass_ns(every):
                 misses += 1
                 for place, twin in enumerate(variant):
                     seeds[place].way = seeds[place].way if twin else None  # from the beginning
@@ -122,7 +121,7 @@ class _Maker:
             self._left_ns -= spent
             if time.process_time_ns() + spent > end_ns or self._room < 0:
                 break
-        is_short = len(found) * sum(seed.ns for seed in seeds) < _LEAST_NS
+        is_short = len(found) * _pass_ns(seeds) < _LEAST_NS
         return [] if is_short else [twin for variant in found for twin in variant]
 
     def _seeded(self, index):
@@ -239,6 +238,16 @@ class _Seed:
         self.call, self.function, (self.known, self.flags) = call, function, known
         self.kind, self.ns, self.way = "", 0, None  # `way`: its place in `_WAYS`
         self.words = _words_of(call.meta["module"])
+
+
+def _pass_ns(seeds):
+    """Return the CPU time of one call of each."""
+    return sum(seed.ns for seed in seeds)
+
+
+def _wanted(seeds):
+    """Return how many variants of some calls there are to be."""
+    return max(1, min(_MOST_TWINS // len(seeds), _TWINS_NS // max(1, _pass_ns(seeds))))
 
 
 def _is_like(ns, usual_ns):

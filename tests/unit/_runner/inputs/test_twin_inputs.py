@@ -132,6 +132,15 @@ def test_a_call_whose_first_timing_was_disturbed_has_twins_all_the_same(monkeypa
     assert arguments_of(twin)[0] != "some text"
 
 
+@pytest.mark.parametrize("first_ns", [10**9, 5_000_000, 1_000_000])
+def test_a_group_whose_first_timing_was_disturbed_has_as_many_twins_as_others(monkeypatch, first_ns):
+    maker, seed = maker_and_seed(first_ns)
+    monkeypatch.setattr(maker, "_seeded", lambda _index: seed)
+    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 100_000, 100_000))
+
+    assert len(maker.twins_of([3], 1)) == 30
+
+
 def test_what_the_project_keeps_by_one_argument_is_not_made_anew_for_twins(monkeypatch):
     maker, seed = maker_and_seed(100_000)
 
