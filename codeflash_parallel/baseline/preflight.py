@@ -353,7 +353,7 @@ class Preflight:
         # Where processes share ports and folders, tests could fail because of calls made beside them.
         is_closed = self.slot.workspace.isolation.is_closed
         again = None if is_closed else await self._again(draft, first)
-        ground, beside = again.settled if again else draft, _RunsBeside()
+        ground, beside = again.settled if again else draft, _RunsBeside(are_last=not is_closed)
         with ungrouped():
             async with anyio.create_task_group() as group:
                 if ground.targets and self.replays:
@@ -464,11 +464,14 @@ class Preflight:
         )
 
     async def _replay_beside(self, ground: Baseline, first: RunnerReport, beside: _RunsBeside) -> None:
-        """Replay the calls of the first run in a slot for candidates: tests are run meanwhile."""
+        """Replay the calls of the first run; in a slot for candidates if tests are still run in the other."""
         captured, steps = captured_calls(ground, first), self.steps.beside(lambda: beside.are_last)
-        async with self.pool.acquire(unused=True) as slot:
-            found = await self._replayed(ground, captured, slot, steps)
-        beside.replays = found
+        if beside.are_last:
+            beside.replays = await self._replayed(ground, captured, self.slot, steps)
+            await self.slot.discard()
+        else:
+            async with self.pool.acquire(unused=True) as slot:
+                beside.replays = await self._replayed(ground, captured, slot, steps)
         beside.replayed = frozenset(captured)
         beside.have_replayed.set()
 

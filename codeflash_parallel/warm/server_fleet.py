@@ -219,7 +219,8 @@ class Fleet:
         """
         if not slots or self.off or (self.is_complete and self._is_long):
             return
-        is_shared, verifies = _place(pool.baseline) == _ALL, self.is_complete and not self._all_is_known()
+        is_shared = pool.baseline.workspace.mounted is not None
+        verifies = self.is_complete and not self._all_is_known()
         async with anyio.create_task_group() as group:
             if is_shared and not verifies:
                 group.start_soon(self._start_shared, pool.baseline)
