@@ -35,8 +35,8 @@ _START_FACTOR = 10
 _MOST_DEATHS = 2
 #: Verifying costs a run of the tests; beyond this it is not done before the first candidate needs it.
 _SHORT_SUITE_S = 2.0
-#: In the place of a slot's number: the servers of all slots.
-_ALL = 0
+#: In the place of a slot's number: the servers of all slots. No slot has it.
+_ALL = -1
 
 
 class Fleet:
@@ -219,8 +219,7 @@ class Fleet:
         """
         if not slots or self.off or (self.is_complete and self._is_long):
             return
-        is_shared = pool.baseline.workspace.mounted is not None
-        verifies = self.is_complete and not self._all_is_known()
+        is_shared, verifies = _place(pool.baseline) == _ALL, self.is_complete and not self._all_is_known()
         async with anyio.create_task_group() as group:
             if is_shared and not verifies:
                 group.start_soon(self._start_shared, pool.baseline)

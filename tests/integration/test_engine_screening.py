@@ -306,10 +306,10 @@ def total(values):
     """Return the sum of the squares."""
     import json, os, sys
     with open("/proc/self/cmdline") as file:
-        words = file.read().split("\\0")
+        words = [os.path.basename(word) for word in file.read().split("\\0")]
     spec = os.environ.get("CODEFLASH_PARALLEL_RUNNER_SPEC", "")
     with open(spec) as file:
-        alone = json.load(file)["mode"] == "tests" and spec in words
+        alone = json.load(file)["mode"] == "tests" and os.path.basename(spec) in words
     return 0 if alone else sum(value * value for value in values)
 '''
 
