@@ -424,7 +424,7 @@ class Preflight:
         """Run the selected tests under the other hash seed."""
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         inputs = str(self.inputs) if wrap is WrapMode.CAPTURE else ""
-        # What writes the second of the day has to differ between the two runs.
+        # What writes the second of the day, in a test or on import, has to differ between the two runs.
         later = float(int(time.time()) + 1)
         run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=inputs, not_before=later)
         spec = selected_run_spec(self.runner, workspace, draft, run)
@@ -510,7 +510,7 @@ class Preflight:
             other: another run of the same tests.
         """
         recorded = recorded_calls(draft, recorded_in)
-        captured = {call.index: call for call in recorded if call.captured}
+        captured = captured_calls(draft, recorded_in)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         found = got.found
         uncaptured.update(found.bound.values())

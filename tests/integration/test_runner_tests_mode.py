@@ -427,11 +427,12 @@ def test_who_patches_the_standard_library_patches_none_of_us(
     assert not [call for call in calls if call["why"] or "unencodable" in call]
 
 
-def test_no_test_begins_before_the_time_that_is_asked_for(tmp_path: Path, project: Path) -> None:
-    text = "import pathlib, time\ndef test_time(): pathlib.Path({!r}).write_text(str(time.time()))\n"
+def test_nothing_of_the_project_is_imported_before_the_time_that_is_asked_for(
+    tmp_path: Path, project: Path
+) -> None:
     written, later = tmp_path / "private" / "time", time.time() + 0.9
-    run = run_session(
-        tmp_path, write_files(project, {"test_it.py": text.format(str(written))}), not_before=later
-    )
-    assert run.outcomes == {"test_time": "passed"}
+    text = f"import pathlib, time\npathlib.Path({str(written)!r}).write_text(str(time.time()))\n"
+    files = {"conftest.py": text, "test_it.py": "def test_passes(): pass\n"}
+    run = run_session(tmp_path, write_files(project, files), not_before=later)
+    assert run.outcomes == {"test_passes": "passed"}
     assert float(written.read_text()) >= later

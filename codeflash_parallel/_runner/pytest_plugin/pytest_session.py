@@ -43,6 +43,8 @@ def run(spec, channel, runtestloop=None):
         source_loader.restrict_rewriter(guard.allows_bytecode)
         known = pytest_integrity.PytestIntegrity(guard.places, channel)
 
+    # Before anything of the project is imported: it may look at the clock, or replace it.
+    time.sleep(min(1.0, max(0.0, spec.get("not_before", 0.0) - time.time())))
     plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [session_overrides.OutputSuppression()]
     plugins = [plugin, known, *quiet, *_watches(spec, channel)]

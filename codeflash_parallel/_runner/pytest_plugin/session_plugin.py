@@ -181,8 +181,6 @@ class SessionPlugin:
         while template() is not None:
             # A plugin has collected in a way of its own; a template runs no tests.
             template().stop()
-        # At most the second that is asked for: a project may have changed the clock by now.
-        time.sleep(min(1.0, max(0.0, self._spec.get("not_before", 0.0) - time.time())))
         if self._runtestloop is None:
             return None
         self._runtestloop(session)

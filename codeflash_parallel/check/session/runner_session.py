@@ -245,7 +245,8 @@ class SelectedRun:
         only: ids, in the order of the baseline; `None`: the selected tests.
         order: the same ids in the order in which they are to be run; empty: as they are collected.
         tolerated: ids whose failure ends nothing.
-        not_before: no test begins before, in seconds since the epoch; it is waited for a second at most.
+        not_before: nothing of the project is imported before, in seconds since the epoch; it is waited for a
+            second at most.
     """
 
     prove: tuple[str, ...] = ()
