@@ -171,9 +171,10 @@ def changing(walk, value):
 
 def unchanging(walk, value):
     """Write an object whose identity is not observable."""
-    name = type_name(type(value))
-    note(type(value))
-    _count(type(value), name)
+    kind = type(value)
+    name = walk.name_of(kind)
+    note(kind)
+    _count(kind, name)
     try:
         reduced = _reduced(value)
     except UnencodableValue as error:

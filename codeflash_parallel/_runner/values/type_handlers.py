@@ -129,7 +129,7 @@ def _refuse(walk, value):
 
 
 def _named(walk, value):
-    walk.write("<%r>" % ("class " + type_name(value)))
+    walk.write("<%r>" % ("class " + walk.name_of(value)))
 
 
 def _module(walk, value):

@@ -44,18 +44,19 @@ class Walk:
     `above` is the walk that an item of a set belongs to, or None: what that has met is not walked again.
     A `lenient` walk writes the type's name for a part that has no canonical form, and `opaque` says why the
     first of them has none. `floats` is None, or a list that takes all floats in their order. `most` parts are
-    walked at all, and `further` ones after an opaque one.
+    walked at all, and `further` ones after an opaque one. `names` are those of the classes met so far.
     """
 
     __slots__ = (
         *("above", "first", "floats", "full", "further", "iterators", "lenient", "less", "mask"),
-        *("memo", "most", "nodes", "opaque"),
+        *("memo", "most", "names", "nodes", "opaque"),
     )
 
     def __init__(self, iterators, above=None):
         self.full, self.less, self.mask = [], [], {}
         self.memo, self.nodes, self.iterators = {}, 0, iterators
         self.above, self.first = above, 0 if above is None else above.first + len(above.memo)
+        self.names = {} if above is None else above.names
         self.lenient, self.floats, self.opaque = False, None, ""
         self.most = self.further = MAX_NODES
 
@@ -150,6 +151,13 @@ class Walk:
         if self.floats is not None:
             self.floats.extend(values)
 
+    def name_of(self, cls):
+        """Return the name of a type, found out once in a walk."""
+        name = self.names.get(cls)
+        if name is None:
+            name = self.names[cls] = type_name(cls)
+        return name
+
     def give_up(self, name, why):
         """Write the name of something that has no canonical form; raise `UnencodableValue` unless lenient."""
         if not self.lenient:
@@ -225,7 +233,25 @@ def _list(walk, value):
 
 
 def _tuple(walk, value):
-    return _sequence(walk, value, "(", ")")
+    text = _pair(walk, value) if len(value) == 2 else ""
+    if not text:
+        return _sequence(walk, value, "(", ")")
+    walk.nodes += 2
+    walk.write("(" + text + ")", "[" + text + "]")
+    return None
+
+
+def _pair(walk, value):
+    """Return the text of a pair of texts and objects that were met, as lexers give by the thousand, or ""."""
+    texts = []
+    for item in value:
+        if type(item) in _TEXTS and len(item) <= LONG:
+            texts.append(repr(item))
+        elif (met := walk.memo.get(id(item))) is not None:
+            texts.append("@%d" % met[0])
+        else:
+            return ""
+    return ", ".join(texts)
 
 
 def _sequence(walk, value, opening, closing):

@@ -55,9 +55,9 @@ _FEW_TWINS = "Gains were held against unseen inputs for {share:.0%} of the time 
 #: Calls that are timed inside their tests take so long on average, and so many of a group are timed at most.
 LEAST_WINDOW_NS = 20_000
 MOST_WINDOWS = 200
-#: Less of their tests' time than this is timed inside them only where no call can be made again: a race would
-#: take minutes of tests for each second of the targets.
-_LEAST_SHARE = 0.05
+#: Less of their tests' time than this is timed inside them only where no call can be made again: of 32 real
+#: cases two had 5 and 6 %, and no budget was enough for the tests around them.
+_LEAST_SHARE = 0.2
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
