@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import SHARED, Command, add_settings
-from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.output import Output
 from codeflash_parallel.config.settings import SETTINGS, Settings
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, SettingsWithSources, read_settings
 from codeflash_parallel.config.settings_table import Parallel, key_of
@@ -77,7 +77,7 @@ def _doctor(args: argparse.Namespace, output: Output) -> int:
             raced = _race(project, configured.settings, findings, output)
         except EnvironmentFault as error:
             findings.append(Finding(name="race", value="", problem=str(error)))
-    if output.form == Format.TEXT:
+    if output.form.is_text:
         output.write_report(lambda stream: _print(findings, configured, rules, raced, stream))
     else:
         output.write_values(_data(findings, configured, rules, raced))

@@ -151,7 +151,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--output-format",
         choices=[form.value for form in Format],
-        help="Form of the result on standard output. Default: text.",
+        help="Form of the result on standard output; brief: at most 4,000 bytes, for agents. Default: text.",
     )
     form.add_argument("--json", action="store_true", help="The same as --output-format json.")
     group.add_argument(

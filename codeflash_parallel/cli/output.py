@@ -27,10 +27,17 @@ class Format(StrEnum):
 
     #: For people.
     TEXT = "text"
+    #: The same in at most 4,000 bytes, for agents.
+    BRIEF = "brief"
     #: One document.
     JSON = "json"
     #: One event a line, the document last.
     JSONL = "jsonl"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is read as it stands, and not by a program."""
+        return self in {Format.TEXT, Format.BRIEF}
 
 
 class Output:
@@ -119,7 +126,7 @@ class Output:
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
-        if self._path is None:
+        if self._path is None and self.form != Format.BRIEF:
             with _writing_to(None):
                 draw(sys.stdout)
                 sys.stdout.flush()
@@ -130,11 +137,15 @@ class Output:
         self._written = True
 
     def write(self, text: str) -> None:
-        """Write text; a file appears whole or not at all.
+        """Write text, cut where it has to be brief; a file appears whole or not at all.
 
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
+        if self.form == Format.BRIEF:
+            from codeflash_parallel.report.brief import cut
+
+            text = cut(text, "the same without --output-format brief")
         if self._path is None:
             say(text)
         else:
@@ -147,9 +158,9 @@ class Output:
         """
         had_file, is_of_place = self._path is not None, error.code == _UNWRITABLE
         # That the file cannot be written is said when it is tried for the document.
-        if self.form == Format.TEXT or had_file != is_of_place:
+        if self.form.is_text or had_file != is_of_place:
             print_error(error)
-        if self.form == Format.TEXT or (is_of_place and not had_file) or self._has_written(error):
+        if self.form.is_text or (is_of_place and not had_file) or self._has_written(error):
             return
         self._path = self._events = None  # the document still has to be somewhere
         if had_file:

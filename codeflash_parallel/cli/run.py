@@ -234,7 +234,7 @@ def _observing(args: argparse.Namespace, output: Output) -> Iterator[list[Observ
     from codeflash_parallel.report.progress_board import open_board
 
     events: list[Observer] = [output.events()] if output.form == Format.JSONL else []
-    if args.quiet:
+    if args.quiet or output.form == Format.BRIEF:
         yield events
         return
     with open_board(sys.stderr) as board:

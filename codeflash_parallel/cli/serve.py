@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import Command
-from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue.command_base import shell_words, span
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import must_be_there, read_settings
@@ -86,7 +86,7 @@ def _command_of(text: str) -> tuple[str, ...]:
 
 def _tell_ready(folder: Path, info: DaemonInfo, output: Output) -> None:
     _say_ready(folder, info)
-    if output.form != Format.TEXT:
+    if not output.form.is_text:
         output.write_values({"queue": one_line(str(folder)), "pid": info.pid, "slots": info.slots})
 
 

@@ -42,7 +42,12 @@ def report(
     result: RunResult, output: Output, *, quiet: bool = False, verbose: bool = False, timings: bool = False
 ) -> None:
     """Write a result in the form that was asked for."""
-    if output.form != Format.TEXT:
+    if output.form == Format.BRIEF:
+        from codeflash_parallel.report.brief import brief
+
+        output.write(brief(result))
+        return
+    if not output.form.is_text:
         from codeflash_parallel.result.result_document import document
 
         output.write_document(document(result))
@@ -135,7 +140,7 @@ def _apply(args: argparse.Namespace, output: Output) -> int:
         raise UsageError("NO_WINNER", message, "Name a candidate with --candidate.")
     candidate = _candidate_of(result, name)
     lines = [one_line(line) for line in write_edits(repository.root, load_edits(run_dir, name))]
-    if output.form != Format.TEXT:
+    if not output.form.is_text:
         told = {"candidate": candidate.id, "status": candidate.status, "code": candidate.code}
         output.write_values({"run_id": result.run_id, **told, "changes": lines})
         return ExitCode.OK
@@ -168,7 +173,7 @@ def _show(args: argparse.Namespace, output: Output) -> int:
 
 
 def _show_candidate(candidate: CandidateResult, output: Output, *, timings: bool) -> None:
-    if output.form != Format.TEXT:
+    if not output.form.is_text:
         from codeflash_parallel.result.result_document import candidate_document
 
         output.write_values(candidate_document(candidate))
@@ -192,7 +197,7 @@ def _list(args: argparse.Namespace, output: Output) -> int:
 
     repository, cache = find_places(args)
     runs = [_summary(document) for document in list_runs(cache / repository.key)]
-    if output.form != Format.TEXT:
+    if not output.form.is_text:
         output.write_values(runs)
         return ExitCode.OK
 
@@ -254,7 +259,7 @@ def _clean(args: argparse.Namespace, output: Output) -> int:
     mode = CleanMode.DRY_RUN if args.dry_run else CleanMode.REMOVE
     leftovers = clean(cache, mode, older_than_s=args.older_than * _DAY_S)
     named = [{"kind": leftover.kind, "path": one_line(str(leftover.path))} for leftover in leftovers]
-    if output.form != Format.TEXT:
+    if not output.form.is_text:
         output.write_values({"cache": one_line(str(cache)), "dry_run": args.dry_run, "removed": named})
         return ExitCode.OK
     output.write("".join(f"{one['kind']}: {one['path']}\n" for one in named))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.output import Output
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import must_be_there, read_settings, why_not_name
 from codeflash_parallel.config.settings_table import span_s
@@ -154,7 +154,7 @@ def jobs_words(views: Iterable[JobView]) -> str:
 
 def write_jobs(output: Output, views: Sequence[JobView], daemon: str, say: Callable[[], str]) -> None:
     """Write what there is to say of some jobs: as a document, or for people."""
-    if output.form == Format.TEXT:
+    if output.form.is_text:
         output.write(say())
     else:
         output.write_values(queue_document(views, daemon=daemon))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode, handling_signals
 from codeflash_parallel.cli.options import Command
-from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue.command_base import (
     add_common,
     add_job,
@@ -113,7 +113,7 @@ def _wait(args: argparse.Namespace, output: Output) -> int:
                 continue  # the others may be done all the same
         views = [view_of(client.status(job_id)) for job_id in args.jobs]
         daemon = daemon_of(client)
-    if output.form == Format.TEXT and len(views) == 1 and views[0].job.state in FINAL:
+    if output.form.is_text and len(views) == 1 and views[0].job.state in FINAL:
         return _report_job(views[0].job, output)
     write_jobs(output, views, daemon, lambda: jobs_words(views))
     return _exit_code(views)

@@ -12,7 +12,7 @@ from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import Command
-from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue.command_base import (
     add_common,
     daemon_of,
@@ -108,7 +108,7 @@ def _run(args: argparse.Namespace, output: Output) -> int:
         daemon = daemon_of(client)
     view = view_of(receipt, Newness.NEW if receipt.is_new else Newness.KNOWN)
     write_jobs(output, [view], daemon, lambda: jobs_words([view]))
-    if output.form == Format.TEXT:
+    if output.form.is_text:
         sys.stderr.write(_next(view))
     return ExitCode.OK
 

@@ -81,7 +81,7 @@ def _show(
 
 
 def _write(output: Output, picture: _QueueView, daemon: DaemonInfo | None) -> None:
-    if output.form == Format.TEXT:
+    if output.form.is_text:
         output.write_report(lambda stream: _print(picture, daemon, stream))
     else:
         output.write_values(_document(picture, daemon))
@@ -113,7 +113,7 @@ def _drawn(picture: _QueueView, daemon: DaemonInfo | None, limit: int = 0) -> Re
 
 def _watch(output: Output, client: EvalQueueClient, look: Callable[[], _QueueView], *, ends: bool) -> None:
     """Look again and again; a terminal is redrawn, elsewhere each picture that differs is written."""
-    if output.form == Format.TEXT and sys.stdout.isatty():
+    if output.form.is_text and sys.stdout.isatty():
         from codeflash_parallel.report.console import make_console
         from codeflash_parallel.report.queue.job_table import show_live
 
@@ -242,7 +242,7 @@ def _dead(args: argparse.Namespace, output: Output) -> int:
     with open_queue(args) as client:
         views = [view_of(client.status(job.job_id)) for job in reversed(client.dead(args.limit))]
         daemon = daemon_of(client)
-    if output.form != Format.TEXT:
+    if not output.form.is_text:
         write_jobs(output, views, daemon, str)
         return ExitCode.OK
 
@@ -264,7 +264,7 @@ def _metrics(args: argparse.Namespace, output: Output) -> int:
     """Write the figures; a file appears whole, as a textfile collector needs it."""
     with open_queue(args) as client:
         text = client.metrics()
-    if output.form == Format.TEXT:
+    if output.form.is_text:
         output.write(text)
     else:
         samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))

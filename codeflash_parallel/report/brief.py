@@ -1,0 +1,79 @@
+"""A result in at most 4,000 bytes, for agents that pay for what they read: verdict, reasons, next command."""
+
+from __future__ import annotations
+
+from codeflash_parallel.report.columns import ranked, speedup_cell, verdict_cell, verdict_sentence
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.safe_text import one_line
+
+#: Bytes of UTF-8. Agents' shells cut at 10,000 characters or more, and two answers have to fit.
+MOST_BYTES = 4_000
+#: Characters of the verdict and of each reason, tried in this order until everything fits.
+_LENGTHS = (400, 160, 80, 40, 0)
+#: Statuses of which nothing is to be explained.
+_PLAIN = frozenset({CandidateStatus.WON, CandidateStatus.TIED, CandidateStatus.DUPLICATE})
+#: Codes that say all there is to say.
+_CLEAR = frozenset({Code.NOT_RACED.value})
+
+
+def brief(result: RunResult) -> str:
+    """Return the verdict, a line for each candidate, the best first, and the command to go on with."""
+    for length in _LENGTHS:
+        text = _written(result, length)
+        if len(text.encode()) <= MOST_BYTES:
+            return text
+    return cut(text, f"codeflash-parallel show {one_line(result.run_id)}", after=_next(result))
+
+
+def cut(text: str, whole: str, after: str = "") -> str:
+    """Return text of at most `MOST_BYTES`, cut between lines where it is longer.
+
+    Args:
+        text: of any length.
+        whole: the command that says all of it.
+        after: lines that stay, behind what is cut.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) <= MOST_BYTES:
+        return text
+    end = f"... (cut; all of it: {whole})\n{after}"
+    kept = data[: MOST_BYTES - len(end.encode())].decode("utf-8", "ignore")
+    return kept[: kept.rfind("\n") + 1] + end
+
+
+def _written(result: RunResult, length: int) -> str:
+    lines = [_short(verdict_sentence(result), max(length, _LENGTHS[1]))]
+    lines += [_line(candidate, length) for candidate in ranked(result)]
+    return "".join(f"{line}\n" for line in lines) + _next(result)
+
+
+def _line(candidate: CandidateResult, length: int) -> str:
+    parts = [f"- {one_line(candidate.id)}: {verdict_cell(candidate)}"]
+    if candidate.status.is_best and candidate.speedup:
+        parts.append(speedup_cell(candidate.speedup))
+    if candidate.duplicate_of:
+        parts.append(f"same as {one_line(candidate.duplicate_of)}")
+    elif length and candidate.status not in _PLAIN and candidate.code not in _CLEAR:
+        parts.append(_short(one_line(candidate.reason), length))
+    return ", ".join(part for part in parts if part)
+
+
+def _short(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _next(result: RunResult) -> str:
+    """Return what can be done next, lines; empty where there is no run."""
+    run_id = one_line(result.run_id)
+    if result.error is not None and result.error.hint:
+        return f"next: {one_line(result.error.hint)}\n"
+    if not run_id:
+        return ""
+    if not result.complete:
+        return f"next: codeflash-parallel resume {run_id}\n"
+    if result.winner is not None:
+        return f"next: codeflash-parallel apply {run_id}\n"
+    told = next((one for one in result.candidates if one.status is CandidateStatus.REJECTED), None)
+    which = f" --candidate {one_line(told.id)}" if told else ""
+    return f"next: codeflash-parallel show {run_id}{which}\n"

@@ -1,0 +1,81 @@
+"""The brief answer: never more than 4,000 bytes, the verdict and the next command always in it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from result_strategies import run_results
+
+from codeflash_parallel.report.brief import MOST_BYTES, brief, cut
+from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult
+from codeflash_parallel.result.safe_text import one_line
+
+
+def candidate(name: str, status: CandidateStatus, code: Code, reason: str) -> CandidateResult:
+    return CandidateResult(
+        id=CandidateId(name), origin=CandidateOrigin.PATCH, status=status, code=code, reason=reason
+    )
+
+
+WON = candidate("quick", CandidateStatus.WON, Code.OK, "24x, confirmed.")
+WRONG = candidate("wrong", CandidateStatus.REJECTED, Code.VALUE_DIFFERS, "f gives another value for 0.")
+
+
+def run_of(*candidates: CandidateResult, **fields: object) -> RunResult:
+    given = {
+        "run_id": "r1",
+        "complete": True,
+        "verdict": Verdict.NOTHING_FASTER,
+        "summary": "Nothing.",
+        **fields,
+    }
+    return RunResult(candidates=candidates, **given)  # type: ignore[arg-type]
+
+
+def test_a_winner_comes_with_its_reasons_and_the_command_that_applies_it() -> None:
+    text = brief(run_of(WRONG, WON, verdict=Verdict.WINNER, winner=WON.id, summary="quick wins."))
+    assert text == (
+        "quick wins.\n"
+        "- quick: won\n"
+        "- wrong: rejected VALUE_DIFFERS, f gives another value for 0.\n"
+        "next: codeflash-parallel apply r1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "command"),
+    [
+        ({}, "show r1 --candidate wrong"),
+        ({"complete": False}, "resume r1"),
+        ({"error": RunFault(family="usage", code="X", message="No.", hint="Do this.")}, "Do this."),
+    ],
+)
+def test_the_next_command_goes_with_the_outcome(fields: dict[str, object], command: str) -> None:
+    assert brief(run_of(WRONG, **fields)).splitlines()[-1].endswith(command)
+
+
+@pytest.mark.parametrize("count", [1, 40, 100, 2_000])
+def test_many_candidates_with_long_reasons_fit(count: int) -> None:
+    many = [
+        candidate(f"candidate-{n}-é", CandidateStatus.REJECTED, Code.TESTS_FAILED, "😀 fails " * 200)
+        for n in range(count)
+    ]
+    text = brief(run_of(*many, WON, verdict=Verdict.WINNER, winner=WON.id, summary="s" * 9_000))
+    assert len(text.encode()) <= MOST_BYTES
+    assert text.endswith("next: codeflash-parallel apply r1\n")
+    assert "- quick: won" in text
+    assert ("cut" in text) == (count >= 100)
+
+
+@given(run_results())
+def test_any_result_fits_and_is_printable(result: RunResult) -> None:
+    text = brief(result)
+    assert len(text.encode("utf-8", "replace")) <= MOST_BYTES
+    assert all(one_line(line) == line for line in text.split("\n"))
+
+
+def test_text_is_cut_between_lines() -> None:
+    text = cut("é" * 100 + "\n" + "x" * 5_000, "the command")
+    assert text == "é" * 100 + "\n... (cut; all of it: the command)\n"
