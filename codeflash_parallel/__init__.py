@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.candidate_model import FileText as FileText
     from codeflash_parallel.result.candidate_model import FileTexts as FileTexts
     from codeflash_parallel.result.candidate_model import GitRef as GitRef
+    from codeflash_parallel.result.candidate_model import ModelAnswer as ModelAnswer
     from codeflash_parallel.result.candidate_model import PatchText as PatchText
     from codeflash_parallel.result.candidate_model import Replacement as Replacement
     from codeflash_parallel.result.candidate_model import Submission as Submission
@@ -73,6 +74,7 @@ _HOMES = {
     "FileText": "result.candidate_model",
     "FileTexts": "result.candidate_model",
     "GitRef": "result.candidate_model",
+    "ModelAnswer": "result.candidate_model",
     "PatchText": "result.candidate_model",
     "Replacement": "result.candidate_model",
     "Submission": "result.candidate_model",

@@ -7,17 +7,19 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from codeflash_parallel.candidates.model_answer import has_code
 from codeflash_parallel.result.candidate_model import (
     CONTENT_FIELDS,
     CandidateId,
     Content,
     GitRef,
+    ModelAnswer,
     PatchText,
     Replacement,
     Submission,
@@ -32,7 +34,9 @@ _PATCHES = frozenset({".patch", ".diff"})
 _PYTHON = ".py"
 #: Files that hold a candidate a line.
 _MANIFEST = ".jsonl"
-_SUFFIXES = _PATCHES | {_PYTHON, _MANIFEST}
+#: Files that hold the answer of a model.
+_ANSWER = ".md"
+_SUFFIXES = _PATCHES | {_PYTHON, _MANIFEST, _ANSWER}
 
 #: Stands for standard input.
 STDIN = "-"
@@ -61,15 +65,25 @@ class ManifestEntry(NamedTuple):
     named: bool
 
 
-def read_submissions(sources: Sequence[CandidateSource]) -> list[Submission]:
+#: Finds candidates of a repository by a text, as (name, change, explanation); `None`: it names none there.
+InRepository = Callable[[str], Iterable[tuple[str, Content, str]] | None]
+
+
+def read_submissions(
+    sources: Sequence[CandidateSource], in_repository: InRepository = lambda _: None
+) -> list[Submission]:
     """Read every candidate, in the order of the options, within a folder in natural order.
+
+    Args:
+        sources: values of the options.
+        in_repository: asked about a text that is the path of nothing.
 
     Raises:
         UsageError: a path is missing or of an unknown kind, a line of a manifest is bad, or ids clash.
     """
     if sources.count(CandidateSource(STDIN)) > 1:
         raise UsageError("BAD_CANDIDATES", "Standard input can be read only once.")
-    handed = [candidate for source in sources for candidate in _read(source)]
+    handed = [candidate for source in sources for candidate in _read(source, in_repository)]
     named = [candidate.submission for candidate in handed if candidate.named]
     _refuse_clashes(named)
     _refuse_cycles(named)
@@ -101,15 +115,18 @@ def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
     return [(1, 0, part) if place % 2 == 0 else (0, int(part), "") for place, part in enumerate(parts)], name
 
 
-def _read(source: CandidateSource) -> Iterator[ManifestEntry]:
+def _read(source: CandidateSource, in_repository: InRepository) -> Iterator[ManifestEntry]:
     if source.is_ref:
         yield _unnamed(source.text, GitRef(ref=source.text))
     elif not source.text:
         raise UsageError("BAD_CANDIDATES", "--candidates names nothing: its value is empty.")
     elif source.text == STDIN:
         yield from read_manifest("standard input", _decoded(_standard_input()))
+    elif not (path := Path(source.text)).exists() and (found := in_repository(source.text)) is not None:
+        for name, content, explanation in found:
+            yield _unnamed(name, content, explanation)
     else:
-        yield from _read_path(Path(source.text))
+        yield from _read_path(path)
 
 
 def _standard_input() -> bytes:
@@ -134,8 +151,15 @@ def _read_path(path: Path) -> Iterator[ManifestEntry]:
 
 def _candidate_files(folder: Path) -> Iterator[Path]:
     return (
-        p for p in folder.iterdir() if p.suffix in _SUFFIXES and not p.name.startswith(".") and p.is_file()
+        p
+        for p in folder.iterdir()
+        if p.suffix in _SUFFIXES and not p.name.startswith(".") and p.is_file() and not _is_about_others(p)
     )
+
+
+def _is_about_others(path: Path) -> bool:
+    """Return whether a Markdown file is a text about candidates, and none itself."""
+    return path.suffix == _ANSWER and (path.stem == "README" or not has_code(_decoded(path.read_bytes())))
 
 
 def _read_file(path: Path) -> Iterator[ManifestEntry]:
@@ -144,6 +168,8 @@ def _read_file(path: Path) -> Iterator[ManifestEntry]:
         yield from read_manifest(str(path), _decoded(data))
     elif path.suffix == _PYTHON:
         yield _unnamed(path.stem, Replacement(code=_source(data)))
+    elif path.suffix == _ANSWER:
+        yield _unnamed(path.stem, ModelAnswer(answer=_decoded(data)))
     elif path.suffix in _PATCHES:
         yield _unnamed(path.stem, PatchText(patch=_decoded(data)))
     else:
@@ -153,8 +179,9 @@ def _read_file(path: Path) -> Iterator[ManifestEntry]:
         )
 
 
-def _unnamed(name: str, content: Content) -> ManifestEntry:
-    return ManifestEntry(submission=Submission(id=CandidateId(_as_id(name)), content=content), named=False)
+def _unnamed(name: str, content: Content, explanation: str = "") -> ManifestEntry:
+    submission = Submission(id=CandidateId(_as_id(name)), content=content, explanation=explanation)
+    return ManifestEntry(submission=submission, named=False)
 
 
 def _as_id(name: str) -> str:

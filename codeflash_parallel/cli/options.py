@@ -132,7 +132,9 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
         type=CandidateSource,
         default=[],
         metavar="PATH",
-        help="Folder or file: .patch, .diff, .py (the function), .jsonl; - is stdin. May be repeated.",
+        help="Folder or file: .patch, .diff, .py (the function), .md (a model's answer), .jsonl; - is stdin. "
+        "Or of the repository: worktrees[=PATTERN], the commits of a range A..B, branches by a pattern "
+        "such as 'opt/*'. May be repeated.",
     )
     group.add_argument(
         "--candidate",

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.candidates.submissions import read_submissions
+from codeflash_parallel.candidates.submissions import InRepository, read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.evaluator_host import current_host
 from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handling_signals
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult
     from codeflash_parallel.run.evaluator import Evaluator
     from codeflash_parallel.run.provider_requests import Providers
+    from codeflash_parallel.workspace.git.git_candidates import FoundCandidate
 
 #: Settings of a stored run that may be changed: they change no verdict.
 _CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
@@ -76,7 +77,7 @@ def _evaluate(args: argparse.Namespace, output: Output, *, mode: str) -> int:
         if not args.sources:
             hint = "Give --candidates PATH or --candidate REF."
             raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
-        submissions = read_submissions(args.sources)
+        submissions = read_submissions(args.sources, in_repository(args, settings))
         _require_writable(args, output)
         if not submissions:
             return _report_all(_nothing_to_do(), args, output)
@@ -165,6 +166,17 @@ def _one(option: str, name: str, key: str, command: str) -> str:
     if name and command:
         raise UsageError("BAD_ARGUMENTS", f"--{option} and {key} are both given.", "Give one of them.")
     return name or command
+
+
+def in_repository(args: argparse.Namespace, settings: Settings) -> InRepository:
+    """Return what finds candidates in the project's repository."""
+
+    def find(text: str) -> list[FoundCandidate] | None:
+        from codeflash_parallel.workspace.git.git_candidates import find_candidates
+
+        return find_candidates(Path(args.project), settings.base, text)
+
+    return find
 
 
 def _nothing_to_do() -> RunResult:

@@ -41,6 +41,7 @@ from codeflash_parallel.result.candidate_model import (
     Content,
     FileTexts,
     GitRef,
+    ModelAnswer,
     PatchText,
     Replacement,
     content_document,
@@ -216,6 +217,8 @@ def _check_content(content: object) -> None:
     match given if given == content else None:
         case PatchText(patch=str(text)) | GitRef(ref=str(text)) | Replacement(code=str(text)) if text.strip():
             return
+        case ModelAnswer(answer=str(text)) if text.strip():
+            return
         case FileTexts(files=files) if files and all(file.path.strip() for file in files):
             return
     raise MalformedAnswer(f"{type(content).__name__} must hold texts, and not empty ones")
@@ -337,7 +340,7 @@ def answer_document(answer: Answer) -> Document:
         MalformedAnswer: it names a git ref, which only the caller's own process can mean.
     """
     if isinstance(answer.content, GitRef):
-        raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
+        raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement, Markdown or edits")
     about = {"explanation": answer.explanation, "parent": answer.parent}
     return {**content_document(answer.content), **about}
 

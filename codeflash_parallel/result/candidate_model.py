@@ -29,6 +29,8 @@ class CandidateOrigin(StrEnum):
     PATCH = "patch"
     #: A new version of one function, spliced in.
     REPLACEMENT = "replacement"
+    #: The answer of a language model, in Markdown.
+    ANSWER = "answer"
     #: A git ref of the user's repository.
     REF = "ref"
     #: Explicit edits: path and new text.
@@ -81,7 +83,17 @@ class FileTexts:
     files: tuple[FileText, ...]
 
 
-Content = PatchText | Replacement | GitRef | FileTexts
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelAnswer:
+    """The answer of a language model: Markdown with blocks of code that name their files.
+
+    A block holds a whole file, or those functions of it that change.
+    """
+
+    answer: str
+
+
+Content = PatchText | Replacement | GitRef | FileTexts | ModelAnswer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +124,8 @@ class Submission:
                 return CandidateOrigin.PATCH
             case Replacement():
                 return CandidateOrigin.REPLACEMENT
+            case ModelAnswer():
+                return CandidateOrigin.ANSWER
             case GitRef():
                 return CandidateOrigin.REF
             case FileTexts():
@@ -175,7 +189,7 @@ class Unappliable:
 
 
 #: Fields that hold the change; exactly one of them is given.
-CONTENT_FIELDS = ("edits", "patch", "replacement")
+CONTENT_FIELDS = ("answer", "edits", "patch", "replacement")
 
 
 def encoding_fault(text: str) -> str:
@@ -194,8 +208,8 @@ def content_of(data: Mapping[str, Any]) -> Content:
     """Return the content that an object holds.
 
     Args:
-        data: with exactly one of ``patch``, ``replacement`` (and then perhaps ``function``) and ``edits``
-            (``{path: text | null}`` or ``[{"path", "text"}]``).
+        data: with exactly one of ``patch``, ``replacement`` (and then perhaps ``function``), ``answer`` and
+            ``edits`` (``{path: text | null}`` or ``[{"path", "text"}]``).
 
     Raises:
         ValueError, TypeError: it holds none, several, or something else under that name, or a text that
@@ -212,16 +226,20 @@ def content_of(data: Mapping[str, Any]) -> Content:
             return FileTexts(files=tuple(_edits(data["edits"])))
         case "patch":
             return PatchText(patch=_file_text("patch", text_field(data, "patch")))
+        case "answer":
+            return ModelAnswer(answer=_file_text("answer", text_field(data, "answer")))
         case _:
             code = _file_text("replacement", text_field(data, "replacement"))
             return Replacement(code=code, function=function)
 
 
-def content_document(content: PatchText | Replacement | FileTexts) -> dict[str, Any]:
+def content_document(content: PatchText | Replacement | FileTexts | ModelAnswer) -> dict[str, Any]:
     """Return a content as the object that `content_of` reads."""
     match content:
         case PatchText(patch=patch):
             return {"patch": patch}
+        case ModelAnswer(answer=answer):
+            return {"answer": answer}
         case Replacement(code=code, function=function):
             return {"replacement": code, **({"function": function} if function else {})}
         case FileTexts(files=files):

@@ -25,6 +25,7 @@ from codeflash_parallel.cli.queue.command_base import (
     view_of,
     write_jobs,
 )
+from codeflash_parallel.cli.run import in_repository
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.config.settings_table import SettingGroup
@@ -119,7 +120,8 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
     if not args.sources:
         hint = "Give --candidates PATH or --candidate REF."
         raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
-    submissions = read_submissions(args.sources)
+    settings = read_settings(Path(args.project), os.environ, vars(args)).settings
+    submissions = read_submissions(args.sources, in_repository(args, settings))
     if not submissions:
         raise UsageError("NO_CANDIDATES", "There are no candidates in what was named.")
     return submissions

@@ -15,6 +15,12 @@ import anyio.to_thread
 
 from codeflash_parallel.candidates.function_replacement import SpliceError, splice
 from codeflash_parallel.candidates.functions import Target, functions_of
+from codeflash_parallel.candidates.model_answer import (
+    AnswerFault,
+    blocks_of,
+    common_function,
+    is_whole_module,
+)
 from codeflash_parallel.candidates.path_policy import collisions, refuse_form, refuse_new, refuse_path
 from codeflash_parallel.candidates.source_text import SourceText, syntax_fault
 from codeflash_parallel.result.candidate_model import (
@@ -23,6 +29,7 @@ from codeflash_parallel.result.candidate_model import (
     Edit,
     FileTexts,
     GitRef,
+    ModelAnswer,
     PatchText,
     Replacement,
     Submission,
@@ -227,6 +234,8 @@ def _must_encode(content: Content) -> None:
             code, what = Code.DOES_NOT_APPLY, "The ref"
         case Replacement(code=text):
             code, what = Code.DOES_NOT_PARSE, "The replacement"
+        case ModelAnswer(answer=text):
+            code, what = Code.DOES_NOT_PARSE, "The answer"
         case FileTexts():
             return
     fault = encoding_fault(text)
@@ -255,6 +264,8 @@ async def _draft(
             make = partial(
                 draft_of_files, mirror, snapshot, _replaced(mirror, snapshot, replacement, targets)
             )
+        case ModelAnswer(answer=answer):
+            make = partial(draft_of_files, mirror, snapshot, _answered(mirror, snapshot, answer, targets))
     return await anyio.to_thread.run_sync(_make, mirror, snapshot, make)
 
 
@@ -349,6 +360,44 @@ def _replaced(
     return files
 
 
+def _answered(
+    mirror: Mirror, snapshot: Snapshot, answer: str, targets: Sequence[Target]
+) -> dict[str, bytes | None]:
+    """Return the files with what the blocks of an answer give: whole files, or functions of them."""
+    try:
+        blocks = blocks_of(answer)
+    except AnswerFault as error:
+        raise _Refused(Code.DOES_NOT_APPLY, f"{error}.") from error
+    if not blocks[0].path:
+        return _replaced(mirror, snapshot, Replacement(code=blocks[0].code), targets)
+    files: dict[str, bytes | None] = {}
+    for path, code in blocks:
+        if reason := refuse_form(path):
+            raise _Refused(Code.PATH_NOT_ALLOWED, f"{path!r}: {reason}.")
+        old = files.get(path) or mirror.read(snapshot, path)
+        files[path] = _in_form(path, _file_of_block(path, code, old, targets), old)
+    return files
+
+
+def _file_of_block(path: str, code: str, old: bytes | None, targets: Sequence[Target]) -> str:
+    """Return the text of a file as a block has it: the block itself, or the file with its functions."""
+    if old is None or not path.endswith(".py"):
+        return code
+    before = _source(path, old).text
+    if is_whole_module(before, code):
+        return code
+    _parse_or_refuse(code, f"The block of {path}")
+    preferred = tuple(target.qualname for target in targets if target.path == path)
+    function = common_function(before, code, preferred)
+    if not function:
+        reason = f"The block of {path} is neither the whole file nor has one of its functions."
+        raise _Refused(Code.DOES_NOT_APPLY, reason)
+    try:
+        return splice(before, code, function)
+    except SpliceError as error:
+        raise _Refused(Code(error.code), error.reason) from error
+
+
 def _targets_of(replacement: Replacement, targets: Sequence[Target]) -> tuple[Target, ...]:
     """Return what a replacement replaces: what it names, else the run's targets that it defines."""
     if replacement.function:
@@ -368,10 +417,10 @@ def _targets_of(replacement: Replacement, targets: Sequence[Target]) -> tuple[Ta
     raise _Refused(Code.DOES_NOT_APPLY, f"The replacement {what}: {names}.")
 
 
-def _parse_or_refuse(code: str) -> None:
+def _parse_or_refuse(code: str, what: str = "The replacement") -> None:
     fault = syntax_fault(code.encode("utf-8", "surrogateescape"))
     if fault:
-        raise _Refused(Code.DOES_NOT_PARSE, f"The replacement does not parse: {fault}.")
+        raise _Refused(Code.DOES_NOT_PARSE, f"{what} does not parse: {fault}.")
 
 
 def _endings(qualname: str) -> set[str]:

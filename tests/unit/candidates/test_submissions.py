@@ -17,11 +17,15 @@ from codeflash_parallel.candidates.submissions import (
     read_submissions,
 )
 from codeflash_parallel.result.candidate_model import (
+    CandidateId,
+    Content,
     FileText,
     FileTexts,
     GitRef,
+    ModelAnswer,
     PatchText,
     Replacement,
+    Submission,
 )
 from codeflash_parallel.result.errors import UsageError
 
@@ -50,6 +54,32 @@ def test_a_folder_gives_its_files_in_natural_order(tmp_path: Path) -> None:
     assert [s.id for s in submissions] == ["c1", "c2", "c10"]
     assert [type(s.content) for s in submissions] == [Replacement, PatchText, PatchText]
     assert submissions[1].content == PatchText(patch=PATCH)
+
+
+def test_markdown_files_of_a_folder_are_candidates_where_they_hold_code(tmp_path: Path) -> None:
+    answer = "So:\n```python:m.py\na = 1\n```\n"
+    for name, text in (("a.md", answer), ("README.md", answer), ("notes.md", "What was tried.\n")):
+        (tmp_path / name).write_text(text)
+    (submission,) = read_submissions(paths(tmp_path))
+    assert submission == Submission(id=CandidateId("a"), content=ModelAnswer(answer=answer))
+    (named,) = read_submissions(paths(tmp_path / "notes.md"))
+    assert named.content == ModelAnswer(answer="What was tried.\n")
+
+
+def test_what_is_the_path_of_nothing_may_be_of_the_repository(tmp_path: Path) -> None:
+    def in_repository(text: str) -> list[tuple[str, Content, str]] | None:
+        return [("opt/a", GitRef(ref=text), "a try")] if text.startswith("opt") else None
+
+    (submission,) = read_submissions(paths("opt*"), in_repository)
+    assert (submission.id, submission.content, submission.explanation) == (
+        "opt_a",
+        GitRef(ref="opt*"),
+        "a try",
+    )
+    (tmp_path / "opt").mkdir()
+    assert read_submissions(paths(tmp_path / "opt"), in_repository) == []
+    with pytest.raises(UsageError, match="gone: No such file"):
+        read_submissions(paths("gone"), in_repository)
 
 
 def test_an_empty_folder_is_an_empty_list(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_serve_says_when_it_is_ready(form: Format, capsys) -> None:
     captured = capsys.readouterr()
     assert captured.err.startswith("Serving /cache/queue, 2 jobs at once. ")
     told = {"queue": "/cache/queue", "pid": 7, "slots": 2}
-    assert json.loads(captured.out or "null") == (None if form is Format.TEXT else told)
+    assert json.loads(captured.out or "null") == (None if form.is_text else told)
 
 
 @pytest.mark.parametrize(

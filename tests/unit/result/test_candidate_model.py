@@ -13,6 +13,7 @@ from codeflash_parallel.result.candidate_model import (
     FileText,
     FileTexts,
     GitRef,
+    ModelAnswer,
     PatchText,
     Replacement,
     Submission,
@@ -25,6 +26,7 @@ CONTENTS = [
     PatchText(patch="--- a\n"),
     Replacement(code="def f(): ...\n", function="m.py::f"),
     Replacement(code="def f(): ...\n"),
+    ModelAnswer(answer="```python:a.py\na = 1\n```\n"),
     FileTexts(files=(FileText(path="a.py", text="a = 1\n"), FileText(path="b.py", text=None))),
 ]
 
@@ -60,7 +62,7 @@ def test_what_is_no_content_is_named(data: dict[str, object], error: str) -> Non
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        *zip(CONTENTS, ("patch", "replacement", "replacement", "edits"), strict=True),
+        *zip(CONTENTS, ("patch", "replacement", "replacement", "answer", "edits"), strict=True),
         (GitRef(ref="HEAD"), "ref"),
     ],
 )

@@ -12,6 +12,7 @@ from codeflash_parallel.result.candidate_model import (
     FileText,
     FileTexts,
     GitRef,
+    ModelAnswer,
     PatchText,
     Replacement,
     Unappliable,
@@ -394,3 +395,48 @@ async def test_an_interpreter_is_asked(tmp_path: Path) -> None:
     assert candidate_builder._compiles(Path(sys.executable), b"raise SystemExit(3)\n")
     assert not candidate_builder._compiles(Path(sys.executable), b"a ?= 1\n")
     assert not candidate_builder._compiles(tmp_path / "missing", b"a = 1\n")
+
+
+def answer(*blocks: tuple[str, str]) -> ModelAnswer:
+    fenced = "".join(f"```python:{path}\n{code}```\nand\n" for path, code in blocks)
+    return ModelAnswer(answer=f"This is faster:\n\n{fenced}")
+
+
+DOUBLED = "def double(x):\n    return 2 * x\n"
+
+
+@pytest.mark.parametrize("code", [DOUBLED, FASTER], ids=["one function", "whole file"])
+async def test_a_block_of_an_answer_is_a_file_or_functions_of_it(world: World, code: str) -> None:
+    world.init()
+    path = "pkg/mod.py"
+    made = await only(world, answer((path, code), ("new/helper.py", "A = 1\n")), f"{path}::double")
+    assert edits_of(made) == {"new/helper.py": b"A = 1\n", path: FASTER.encode()}
+    assert isinstance(made, Candidate)
+    assert made.origin is CandidateOrigin.ANSWER
+
+
+async def test_several_blocks_of_one_file_are_taken_in_their_order(world: World) -> None:
+    world.init()
+    path = "pkg/mod.py"
+    tripled = "def triple(x):\n    return 3 * x\n"
+    made = await only(world, answer((path, DOUBLED), (path, tripled)), f"{path}::double")
+    assert edits_of(made) == {path: FASTER.replace("x + x + x", "3 * x").encode()}
+
+
+async def test_a_single_block_without_a_path_replaces_the_target(world: World) -> None:
+    world.init()
+    content = ModelAnswer(answer=f"```python\n{DOUBLED}```\n")
+    made = await only(world, content, "pkg/mod.py::double")
+    assert edits_of(made) == {"pkg/mod.py": FASTER.encode()}
+
+
+async def test_an_answer_that_cannot_be_taken_says_why(world: World) -> None:
+    world.init()
+    path = "pkg/mod.py"
+    target = f"{path}::double"
+    refused(
+        await only(world, ModelAnswer(answer="It is fast."), target), "DOES_NOT_APPLY", "no block of code"
+    )
+    refused(await only(world, answer((path, "A = 1\n")), target), "DOES_NOT_APPLY", "neither the whole file")
+    refused(await only(world, answer((path, "def (\n")), target), "DOES_NOT_PARSE", f"The block of {path}")
+    refused(await only(world, answer(("../x.py", "A = 1\n")), target), "PATH_NOT_ALLOWED", "../x.py")
