@@ -319,9 +319,10 @@ def json_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_JSON = """`--json`, which is `--output-format json`, works on every command. `list` writes a list of runs, `show --candidate`
-a candidate, `apply`, `clean`, `doctor` and `serve` (when it is ready) an object of their own; what follows is the
-document of `run`, `check`, `resume` and `show`, and of every command outside of `queue` that fails.
+_JSON = """`--json`, which is `--output-format json`, works on every command (of `mcp`: on errors of its start). `list` writes a
+list of runs, `show --candidate` a candidate, `apply`, `clean`, `doctor` and `serve` (when it is ready) an object of
+their own; what follows is the document of `run`, `check`, `resume` and `show`, and of every command outside of `queue`
+that fails.
 
 With `--json` a run writes one document, whatever happens: also when the command line is wrong, the machine is
 unfit, or the run is interrupted (exit codes 2, 3, 4, 130 and 143). Its JSON Schema ships with the package

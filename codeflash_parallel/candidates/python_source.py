@@ -180,7 +180,7 @@ def parse_anew(source: str | bytes) -> ast.Module:
             return ast.parse(source)
         except (ValueError, RecursionError, MemoryError) as error:
             # NUL bytes, lone surrogates and absurd nesting are not reported as syntax errors by every version
-            raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
+            raise SyntaxError(f"cannot be parsed: {error or type(error).__name__}") from error
 
 
 def decoded(data: bytes) -> str | None:

@@ -31,6 +31,7 @@ COMMANDS = MappingProxyType(
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
         "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
+        "mcp": "Serve these commands as tools of the Model Context Protocol, on standard input and output.",
     }
 )
 
@@ -61,6 +62,7 @@ _MODULES = MappingProxyType(
         "stored_runs": ("apply", "show", "list", "clean"),
         "serve": ("serve",),
         "doctor": ("doctor",),
+        "mcp_server.command": ("mcp",),
         "queue.submit": ("queue submit",),
         "queue.views": ("queue status", "queue list", "queue dead", "queue metrics"),
         "queue.control": (

@@ -5,10 +5,12 @@ from __future__ import annotations
 from codeflash_parallel.report.columns import ranked, speedup_cell, verdict_cell, verdict_sentence
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
-from codeflash_parallel.result.safe_text import one_line
+from codeflash_parallel.result.safe_text import encodable, one_line
 
 #: Bytes of UTF-8. Agents' shells cut at 10,000 characters or more, and two answers have to fit.
 MOST_BYTES = 4_000
+#: Characters of the command that prints a whole text.
+_COMMAND_CHARACTERS = 200
 #: Characters of the verdict and of each reason, tried in this order until everything fits.
 _LENGTHS = (400, 160, 80, 40, 0)
 #: Statuses of which nothing is to be explained.
@@ -26,20 +28,20 @@ def brief(result: RunResult) -> str:
     return cut(text, f"codeflash-parallel show {one_line(result.run_id)}", after=_next(result))
 
 
-def cut(text: str, whole: str, after: str = "") -> str:
+def cut(text: str, full: str, after: str = "") -> str:
     """Return text of at most `MOST_BYTES`, cut between lines where it is longer.
 
     Args:
         text: of any length.
-        whole: the command that says all of it.
+        full: the command that prints the whole of it; named where something is missing.
         after: lines that stay, behind what is cut.
     """
-    data = text.encode("utf-8", "replace")
+    data = encodable(text).encode()
     if len(data) <= MOST_BYTES:
-        return text
-    end = f"... (cut; all of it: {whole})\n{after}"
-    kept = data[: MOST_BYTES - len(end.encode())].decode("utf-8", "ignore")
-    return kept[: kept.rfind("\n") + 1] + end
+        return data.decode()
+    end = f"\n... (cut; full: {one_line(full, limit=_COMMAND_CHARACTERS)})\n{after}"
+    head = data[: MOST_BYTES - len(end.encode())].decode("utf-8", "ignore")
+    return (head.rpartition("\n")[0] or head) + end
 
 
 def _written(result: RunResult, length: int) -> str:

@@ -12,7 +12,19 @@ from projects import FAST_TOTAL, make_project
 
 from codeflash_parallel.cli.main import QUEUE_COMMANDS
 
-HEAVY = ("git", "junitparser", "rich", "anyio", "pytest", "_pytest", "pygments", "asyncio", "trio", "xdist")
+HEAVY = (
+    "git",
+    "junitparser",
+    "rich",
+    "anyio",
+    "pytest",
+    "_pytest",
+    "pygments",
+    "asyncio",
+    "trio",
+    "xdist",
+    "mcp",
+)
 REPORT = (
     "import atexit, json, sys\n"
     "atexit.register(lambda: sys.stderr.write(json.dumps(sorted(m.partition('.')[0] for m in sys.modules))))\n"
@@ -42,7 +54,7 @@ CALLS = {
     "version": command("--version"),
     **{
         f"{name} --help": command(name, "--help")
-        for name in ("run", "check", "apply", "show", "list", "clean", "doctor", "serve")
+        for name in ("run", "check", "apply", "show", "list", "clean", "doctor", "serve", "mcp")
     },
     **{f"{name} --help": command(*name.split(), "--help") for name in ("queue", *QUEUE_COMMANDS)},
 }

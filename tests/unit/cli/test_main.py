@@ -24,6 +24,7 @@ JSON_CALLS = {
     "clean": ((), 0, "removed", []),
     "serve": (("--project", "absent"), 2, "error.code", "NO_PROJECT"),
     "doctor": (("--python", sys.executable), 0, "fit", True),
+    "mcp": (("--project", "absent"), 2, "error.code", "NO_PROJECT"),
     "queue submit": ((), 2, "error.code", "NO_CANDIDATES"),
     "queue wait": (("j1",), 2, "error.code", "UNKNOWN_JOB"),
     "queue result": (("j1",), 2, "error.code", "UNKNOWN_JOB"),

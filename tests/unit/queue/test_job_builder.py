@@ -74,7 +74,8 @@ def test_a_key_names_what_a_verdict_depends_on(project: Path) -> None:
         key(project, replace(SETTINGS, timeout=99.0)),
     ]
     assert len({mine, *others}) == 5
-    free = replace(SETTINGS, parallel_candidates=3, cache_dir="/elsewhere", executor="queue", queue_dir="/q")
+    places = {"cache_dir": str(project.parent / "cache"), "queue_dir": str(project.parent / "queue")}
+    free = replace(SETTINGS, parallel_candidates=3, executor="queue", **places)
     assert key(project, free) == mine
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from result_strategies import run_results
 
 from codeflash_parallel.report.brief import MOST_BYTES, brief, cut
@@ -76,6 +77,14 @@ def test_any_result_fits_and_is_printable(result: RunResult) -> None:
     assert all(one_line(line) == line for line in text.split("\n"))
 
 
-def test_text_is_cut_between_lines() -> None:
-    text = cut("é" * 100 + "\n" + "x" * 5_000, "the command")
-    assert text == "é" * 100 + "\n... (cut; all of it: the command)\n"
+@given(st.text(max_size=20), st.integers(0, 1_000), st.text())
+def test_text_is_never_longer_than_the_limit(text: str, times: int, full: str) -> None:
+    assert len(cut(text * times, full).encode()) <= MOST_BYTES
+
+
+def test_text_is_cut_between_lines_and_one_long_line_inside() -> None:
+    assert cut("one\n two\n", "show") == "one\n two\n"
+    assert cut("é" * 100 + "\n" + "x" * 5_000, "show r1") == "é" * 100 + "\n... (cut; full: show r1)\n"
+    text = cut("🙂" * 4_000, "show")
+    assert text.startswith("🙂" * 900)
+    assert text.endswith("\n... (cut; full: show)\n")
