@@ -14,7 +14,7 @@ from codeflash_parallel._runner.sandbox import syscalls
 
 def test_a_refusal_names_the_call() -> None:
     with pytest.raises(
-        syscalls.SyscallRefusal, match="open_tree /no/such/place: (No such file|Operation not)"
+        syscalls.SyscallRefusal, match=r"open_tree /no/such/place: (No such file|Operation not)"
     ) as caught:
         syscalls.copy_mounts("/no/such/place")
     assert caught.value.errno in {errno.ENOENT, errno.EPERM}
