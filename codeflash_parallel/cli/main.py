@@ -30,6 +30,7 @@ COMMANDS = MappingProxyType(
         "clean": "Remove what earlier runs left in the cache.",
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
         "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
+        "score": "Say how fit a program of an evolution loop is: the lower bound of its speedup, or 0.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
         "mcp": "Serve these commands as tools of the Model Context Protocol, on standard input and output.",
     }
@@ -61,6 +62,7 @@ _MODULES = MappingProxyType(
         "run": ("run", "check", "resume"),
         "stored_runs": ("apply", "show", "list", "clean"),
         "serve": ("serve",),
+        "score": ("score",),
         "doctor": ("doctor",),
         "mcp_server.command": ("mcp",),
         "queue.submit": ("queue submit",),

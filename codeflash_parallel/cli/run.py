@@ -100,7 +100,7 @@ def _evaluate(args: argparse.Namespace, output: Output, *, mode: str) -> int:
             )
 
         with _observing(args, output) as observers:
-            result = _drive(Path(args.project), settings, work, observers, interrupts)
+            result = drive(Path(args.project), settings, work, observers, interrupts)
         return _report_all(result, args, output)
 
 
@@ -127,7 +127,7 @@ def _resume(args: argparse.Namespace, output: Output) -> int:
             )
 
         with _observing(args, output) as observers:
-            result = _drive(stored.project, stored.settings, work, observers, interrupts)
+            result = drive(stored.project, stored.settings, work, observers, interrupts)
         return _report_all(result, args, output)
 
 
@@ -193,7 +193,7 @@ def _nothing_to_do() -> RunResult:
 # --- the event loop --------------------------------------------------------------------------------------
 
 
-def _drive(
+def drive(
     project: Path,
     settings: Settings,
     work: Callable[[Evaluator, Sequence[Observer]], Awaitable[RunResult]],

@@ -1,0 +1,115 @@
+"""`score`: one program of an evolution loop in, its fitness out, in the form that the loop reads."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.exit_codes import ExitCode, handling_signals
+from codeflash_parallel.cli.options import Command
+from codeflash_parallel.cli.output import Output, must_be_writable, write_file
+from codeflash_parallel.cli.run import drive
+from codeflash_parallel.cli.stored_runs import exit_code_of
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.result.errors import UsageError
+
+if TYPE_CHECKING:
+    from codeflash_parallel.result.candidate_model import Submission
+    from codeflash_parallel.result.events import Observer
+    from codeflash_parallel.result.result_model import RunResult
+    from codeflash_parallel.run.evaluator import Evaluator
+
+#: Names of `hosts.scoring.ScoreFormat`; a test compares them. The module is loaded when a program is scored.
+FORMATS = ("metric", "openevolve", "gepa", "shinka", "harbor")
+#: Of them, those of files.
+_WITH_FILES = ("shinka", "harbor")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = f"{parser.prog} PROGRAM --target PATH [options]"
+    parser.add_argument("program", metavar="PROGRAM", help="File with the new text of the target's file.")
+    parser.add_argument(
+        "--target", metavar="PATH", required=True, help="File of the repository that it stands for."
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default=FORMATS[0],
+        help="Form of the score: lines METRIC name=value, or that of a host. Default: metric.",
+    )
+    parser.add_argument(
+        "--results-dir",
+        metavar="DIR",
+        default="",
+        help="Folder for the files of shinka (metrics.json, correct.json) and harbor (reward.json).",
+    )
+    group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
+    options.add_settings(group, (row for row in SETTINGS.values() if row not in options.SHARED))
+
+
+def _score(args: argparse.Namespace, output: Output) -> int:
+    """Score a program; return 0 whatever its score is, for the score says that."""
+    with handling_signals(output) as interrupts:
+        folder = _results_folder(args)
+        settings = read_settings(Path(args.project), os.environ, vars(args)).settings
+        submissions = _submissions(args)
+        output.must_be_writable()
+
+        async def work(evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:
+            return await evaluator.evaluate(submissions, observers=observers)
+
+        result = drive(Path(args.project), settings, work, (), interrupts)
+        if result.error is not None or not result.complete:
+            return _without_score(result, output)
+        _write(result, args.format, folder, output)
+    return ExitCode.OK
+
+
+def _results_folder(args: argparse.Namespace) -> Path:
+    if (args.format in _WITH_FILES) != bool(args.results_dir):
+        raise UsageError(
+            "BAD_ARGUMENTS",
+            f"--results-dir goes with --format {' and '.join(_WITH_FILES)}, and only with them.",
+        )
+    folder = Path(args.results_dir)
+    if args.results_dir:
+        must_be_writable(folder / "score")
+    return folder
+
+
+def _submissions(args: argparse.Namespace) -> list[Submission]:
+    from codeflash_parallel.hosts.scoring import submissions_of
+
+    try:
+        return submissions_of([Path(args.program)], args.target)
+    except OSError as error:
+        raise UsageError("BAD_CANDIDATES", f"{args.program}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError("BAD_CANDIDATES", f"{args.program} is no text in UTF-8.") from error
+
+
+def _without_score(result: RunResult, output: Output) -> int:
+    from codeflash_parallel.cli.stored_runs import report
+
+    report(result, output)
+    return exit_code_of(result)
+
+
+def _write(result: RunResult, form: str, folder: Path, output: Output) -> None:
+    from codeflash_parallel.hosts.scoring import ScoreFormat, scores_of, texts_of
+
+    (score,) = scores_of(result)
+    for name, text in texts_of(score, ScoreFormat(form)).items():
+        if name == "-":
+            output.write(text)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_file(folder / name, text)
+
+
+COMMANDS = {"score": Command(_add_arguments, _score)}

@@ -1,0 +1,265 @@
+"""Fitness for evolution loops: the lower bound of a program's speedup, and 0 where it is not equivalent.
+
+Theory of operation: a loop has whole files, not patches. Each program is the new text of one file of the
+repository (or of several, by path); all programs of a call are candidates of one run, so a batch is one race.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts, Submission
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.result.safe_text import one_line
+
+#: A program: the new text of the target's file, its path, or texts of several files by their paths.
+Program = str | Path | Mapping[str, str]
+
+#: Statuses of candidates that are equivalent to the baseline.
+_EQUIVALENT = frozenset(
+    {CandidateStatus.WON, CandidateStatus.TIED, CandidateStatus.LOST, CandidateStatus.UNDECIDED}
+)
+#: Codes of candidates that are faster, but not the winner: their gain counts, too.
+_FASTER = frozenset({Code.OK, Code.BEATEN})
+#: Fitness of a program that is equivalent, and of which no gain is known.
+_EQUAL = 1.0
+#: Lines of a profile, failing tests and characters of a message that feedback shows.
+_LINES, _TESTS, _CHARACTERS = 8, 5, 600
+
+
+class ScoreFormat(StrEnum):
+    """Form in which a host reads a score."""
+
+    #: Lines ``METRIC name=value`` on standard output.
+    METRIC = "metric"
+    #: OpenEvolve: a JSON object with `metrics` and `artifacts`.
+    OPENEVOLVE = "openevolve"
+    #: GEPA: a JSON object with `score` and `side_info`.
+    GEPA = "gepa"
+    #: ShinkaEvolve: `metrics.json` and `correct.json` in the folder of results.
+    SHINKA = "shinka"
+    #: Harbor: `reward.json` in the folder of results.
+    HARBOR = "harbor"
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the host reads files, and not standard output."""
+        return self in {ScoreFormat.SHINKA, ScoreFormat.HARBOR}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """The score of one program.
+
+    Attributes:
+        fitness: lower bound of the speedup (99 % by default); at most 1 where no gain is credited; 0 where it
+            is not equivalent to the baseline.
+        is_correct: it is equivalent to the baseline.
+        estimate: of the speedup; `None`: it was not timed.
+        code: why, as in the result document.
+        feedback: for the author of the next program: first difference, failing tests, line profile.
+        run_id: of the run; `codeflash-parallel show` tells more.
+    """
+
+    fitness: float
+    is_correct: bool
+    estimate: float | None
+    code: str
+    feedback: str
+    run_id: str = ""
+
+
+def score(
+    programs: Sequence[Program],
+    *,
+    target: str,
+    repository: Path | str = ".",
+    settings: Settings | None = None,
+) -> list[Score]:
+    """Return the scores of programs, in their order; one run evaluates all of them.
+
+    Args:
+        programs: each is the new text of the target's file, its path, or texts of files by their paths.
+        target: path of the file in the repository, e.g. ``"src/shop/cart.py"``.
+        repository: a path inside the repository; it is only read.
+        settings: of the run; by default those of the project's configuration and the environment.
+
+    Raises:
+        UsageError, EnvironmentFault: the run could not be made.
+        OSError, UnicodeDecodeError: the file of a program cannot be read.
+    """
+    from codeflash_parallel.run.evaluator import evaluate as evaluated
+
+    submissions = submissions_of(programs, target)
+    if settings is None:
+        from codeflash_parallel.config.settings_reader import read_settings
+
+        settings = read_settings(Path(repository), os.environ, {}).settings
+    return scores_of(evaluated(submissions, repository, settings))
+
+
+def evaluate(
+    program_path: str,
+    *,
+    target: str,
+    repository: Path | str = ".",
+    settings: Settings | None = None,
+) -> Any:
+    """Evaluate a program for OpenEvolve: ``evaluate = functools.partial(scoring.evaluate, target=...)``.
+
+    Args:
+        program_path: file that OpenEvolve has written.
+        target: as in `score`, and so are the others.
+
+    Returns:
+        An `openevolve.evaluation_result.EvaluationResult`; without that package a dict of its metrics.
+
+    Raises:
+        UsageError, EnvironmentFault: as in `score`.
+    """
+    (one,) = score([Path(program_path)], target=target, repository=repository, settings=settings)
+    try:
+        from openevolve.evaluation_result import EvaluationResult
+    except ImportError:
+        return metrics_of(one)
+    return EvaluationResult(metrics=metrics_of(one), artifacts={"feedback": one.feedback})
+
+
+def batch_evaluate(
+    pairs: Sequence[tuple[Any, Any]],
+    *,
+    target: str,
+    repository: Path | str = ".",
+    settings: Settings | None = None,
+) -> list[tuple[float, dict[str, Any]]]:
+    """Evaluate a batch for GEPA's `batch_evaluator`: one race for all of it.
+
+    Args:
+        pairs: of a candidate (a text, or texts by path) and an example, which is not looked at.
+        target: as in `score`, and so are the others.
+
+    Returns:
+        For each pair its fitness and side information.
+
+    Raises:
+        UsageError, EnvironmentFault: as in `score`.
+    """
+    programs = [candidate for candidate, _ in pairs]
+    found = score(programs, target=target, repository=repository, settings=settings)
+    return [(one.fitness, side_information(one)) for one in found]
+
+
+def submissions_of(programs: Sequence[Program], target: str) -> list[Submission]:
+    """Return programs as candidates, named by their numbers.
+
+    Raises:
+        OSError, UnicodeDecodeError: the file of a program cannot be read.
+    """
+    return [
+        Submission(id=CandidateId(f"program-{number}"), content=_content(program, target))
+        for number, program in enumerate(programs, start=1)
+    ]
+
+
+def _content(program: Program, target: str) -> FileTexts:
+    match program:
+        case Mapping():
+            texts = dict(program)
+        case Path():
+            texts = {target: program.read_text(encoding="utf-8")}
+        case _:
+            texts = {target: program}
+    return FileTexts(files=tuple(FileText(path=path, text=text) for path, text in texts.items()))
+
+
+def scores_of(result: RunResult) -> list[Score]:
+    """Return the scores of a run's submitted candidates, in their order."""
+    return [_score(one, result) for one in result.candidates if one.parent is None]
+
+
+def _score(candidate: CandidateResult, result: RunResult) -> Score:
+    same = candidate
+    if candidate.duplicate_of and (found := result.candidate(candidate.duplicate_of)):
+        same = found
+    is_correct = same.status in _EQUIVALENT or candidate.duplicate_of == "baseline"
+    return Score(
+        fitness=_fitness(same) if is_correct else 0.0,
+        is_correct=is_correct,
+        estimate=same.speedup.estimate if same.speedup else None,
+        code=candidate.code,
+        feedback=_feedback(same, result),
+        run_id=result.run_id,
+    )
+
+
+def _fitness(candidate: CandidateResult) -> float:
+    """Return the lower bound; what is not credited as a gain is none."""
+    low = candidate.speedup.low if candidate.speedup else _EQUAL
+    return low if candidate.code in _FASTER else min(low, _EQUAL)
+
+
+def _feedback(candidate: CandidateResult, result: RunResult) -> str:
+    lines = [f"{candidate.status} {candidate.code}: {one_line(candidate.reason)}"]
+    if difference := candidate.difference:
+        lines += [
+            f"{difference.target} gives another value in a call of {difference.test}:",
+            f"  inputs:   {_short(difference.smaller_inputs or difference.inputs)}",
+            f"  expected: {_short(difference.smaller_expected or difference.expected)}",
+            f"  got:      {_short(difference.smaller_got or difference.got)}",
+        ]
+    lines += [f"{one.id} fails: {_short(one.message)}" for one in candidate.failures[:_TESTS]]
+    if candidate.id == result.winner and (profile := result.winner_profile):
+        lines.append("Its slowest lines:")
+        slowest = sorted(profile.lines, key=lambda line: -line.time_ns)[:_LINES]
+        total = sum(line.time_ns for line in profile.lines) or 1
+        lines += [f"  {line.time_ns / total:4.0%} {line.line}: {_short(line.text)}" for line in slowest]
+    return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    return one_line(text, limit=_CHARACTERS)
+
+
+def metrics_of(one: Score) -> dict[str, float]:
+    """Return a score as figures by name; `combined_score` is the fitness."""
+    figures = {"combined_score": one.fitness, "correct": float(one.is_correct)}
+    return figures | ({} if one.estimate is None else {"speedup": one.estimate})
+
+
+def side_information(one: Score) -> dict[str, Any]:
+    """Return what a score says besides its fitness, JSON values."""
+    return {"correct": one.is_correct, "code": one.code, "speedup": one.estimate, "feedback": one.feedback}
+
+
+def texts_of(one: Score, form: ScoreFormat) -> dict[str, str]:
+    """Return a score in a host's form: texts of files by their names; ``-`` is standard output."""
+    match form:
+        case ScoreFormat.METRIC:
+            lines = (f"METRIC {name}={value:.6g}\n" for name, value in metrics_of(one).items())
+            return {"-": "".join(lines)}
+        case ScoreFormat.OPENEVOLVE:
+            return {"-": _json({"metrics": metrics_of(one), "artifacts": {"feedback": one.feedback}})}
+        case ScoreFormat.GEPA:
+            return {"-": _json({"score": one.fitness, "side_info": side_information(one)})}
+        case ScoreFormat.SHINKA:
+            public = {"speedup": one.estimate, "code": one.code}
+            metrics = {"combined_score": one.fitness, "public": public, "private": {}}
+            correct = {"correct": one.is_correct, "error": "" if one.is_correct else one.feedback}
+            return {
+                "metrics.json": _json({**metrics, "text_feedback": one.feedback}),
+                "correct.json": _json(correct),
+            }
+        case ScoreFormat.HARBOR:
+            return {"reward.json": _json({"reward": one.fitness, "correct": float(one.is_correct)})}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"

@@ -1,0 +1,127 @@
+"""Programs of evolution loops are scored by real runs, and read by the loaders of the loops' own packages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from harness import git
+from projects import FAST_TOTAL, SLOW_TOTAL, WRONG_TOTAL, make_project
+
+from codeflash_parallel import Settings
+from codeflash_parallel.hosts import scoring
+
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+TARGET = "shop/sums.py"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project")
+
+
+def settings(tmp_path: Path) -> Settings:
+    return Settings(functions=(f"{TARGET}::total",), cache_dir=str(tmp_path / "cache"), parallel_candidates=2)
+
+
+def command(project: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    words = ["score", "--cache-dir", str(tmp_path / "cache"), "--function", f"{TARGET}::total", *arguments]
+    return subprocess.run(
+        [sys.executable, "-m", "codeflash_parallel", *words],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_batch_is_one_race_and_the_tree_stays_as_it_is(project: Path, tmp_path: Path) -> None:
+    programs = [FAST_TOTAL, WRONG_TOTAL, SLOW_TOTAL, {TARGET: FAST_TOTAL}]
+    pairs = [(program, None) for program in programs]
+    found = scoring.batch_evaluate(pairs, target=TARGET, repository=project, settings=settings(tmp_path))
+    fast, wrong, same, again = (fitness for fitness, _ in found)
+    assert fast > 1.5
+    assert again == fast
+    assert (wrong, same) == (0.0, 1.0)
+    assert "fails" in found[1][1]["feedback"]
+    assert len(list((tmp_path / "cache").glob("*/runs/*"))) == 1
+    assert git(project, "status", "--short") == ""
+
+
+def test_the_command_writes_what_shinka_reads(project: Path, tmp_path: Path) -> None:
+    program, results = tmp_path / "program.py", tmp_path / "results"
+    program.write_text(FAST_TOTAL)
+    place = ("--target", TARGET, "--format", "shinka", "--results-dir", str(results))
+    done = command(project, tmp_path, str(program), *place)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((results / "correct.json").read_text()) == {"correct": True, "error": ""}
+    assert json.loads((results / "metrics.json").read_text())["combined_score"] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("gone.py", "--target", TARGET), "gone.py: No such file"),
+        (("shop/sums.py", "--target", TARGET, "--format", "shinka"), "--results-dir goes with"),
+        (("shop/sums.py", "--target", TARGET, "--results-dir", "x"), "--results-dir goes with"),
+        (("shop/sums.py",), "--target"),
+        (("shop/sums.py", "--target", TARGET, "--format", "other"), "invalid choice"),
+    ],
+)
+def test_bad_input_is_one_line(project: Path, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = command(project, tmp_path, *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_that_does_not_exist_scores_nothing(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FAST_TOTAL)
+    done = command(project, tmp_path, str(tmp_path / "program.py"), "--target", "../outside.py")
+    assert (done.returncode, done.stdout) == (0, "METRIC combined_score=0\nMETRIC correct=0\n")
+
+
+def test_openevolve_loads_and_calls_the_evaluator(project: Path, tmp_path: Path) -> None:
+    config = pytest.importorskip("openevolve.config")
+    evaluator = pytest.importorskip("openevolve.evaluator")
+    file = tmp_path / "evaluator.py"
+    file.write_text(
+        "from functools import partial\n"
+        "from codeflash_parallel import Settings\n"
+        "from codeflash_parallel.hosts import scoring\n"
+        f"settings = Settings(functions=({TARGET + '::total'!r},), cache_dir={str(tmp_path / 'cache')!r})\n"
+        f"evaluate = partial(scoring.evaluate, target={TARGET!r}, repository={str(project)!r}, settings=settings)\n"
+    )
+    given = config.EvaluatorConfig(cascade_evaluation=False)
+    host = evaluator.Evaluator(given, str(file))
+    fast = asyncio.run(host.evaluate_program(FAST_TOTAL, "fast"))
+    wrong = asyncio.run(host.evaluate_program(WRONG_TOTAL, "wrong"))
+    assert fast["combined_score"] > 1.5
+    assert wrong["combined_score"] == 0.0
+    assert "fails" in host.get_pending_artifacts("wrong")["feedback"]
+
+
+def test_gepa_takes_a_batch_as_one_race(project: Path, tmp_path: Path) -> None:
+    anything = pytest.importorskip("gepa.optimize_anything")
+    batch = partial(scoring.batch_evaluate, target=TARGET, repository=project, settings=settings(tmp_path))
+    reflected = [f"```\n{FAST_TOTAL}```", f"```\n{WRONG_TOTAL}```"]
+    engine = anything.EngineConfig(max_metric_calls=4, raise_on_exception=True)
+    reflection = anything.ReflectionConfig(
+        reflection_lm=lambda _: reflected.pop(0) if reflected else "```\n```"
+    )
+    result = anything.optimize_anything(
+        SLOW_TOTAL.lstrip(),
+        batch_evaluator=batch,
+        objective="faster",
+        config=anything.GEPAConfig(engine=engine, reflection=reflection),
+    )
+    assert result.val_aggregate_scores[0] == 1.0
+    assert max(result.val_aggregate_scores) > 1.5
