@@ -63,6 +63,10 @@ def test_the_command_writes_what_shinka_reads(project: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert json.loads((results / "correct.json").read_text()) == {"correct": True, "error": ""}
     assert json.loads((results / "metrics.json").read_text())["combined_score"] > 1.5
+    host = pytest.importorskip("shinka.utils.general")
+    loaded = host.load_results(str(results))
+    assert loaded["correct"]["correct"] is True
+    assert loaded["metrics"]["combined_score"] > 1.5
 
 
 @pytest.mark.parametrize(
