@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         default=FORMATS[0],
-        help="Form of the score: lines METRIC name=value, or that of a host. Default: metric.",
+        help="Form of the score: lines METRIC name=value, or that of a host; with --json the score itself. "
+        "Default: metric.",
     )
     parser.add_argument(
         "--results-dir",
@@ -104,9 +106,12 @@ def _write(result: RunResult, form: str, folder: Path, output: Output) -> None:
     from codeflash_parallel.hosts.scoring import ScoreFormat, scores_of, texts_of
 
     (score,) = scores_of(result)
+    if not output.form.is_text:
+        output.write_values(asdict(score))
     for name, text in texts_of(score, ScoreFormat(form)).items():
         if name == "-":
-            output.write(text)
+            if output.form.is_text:
+                output.write(text)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_file(folder / name, text)

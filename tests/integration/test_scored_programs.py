@@ -89,8 +89,11 @@ def test_bad_input_is_one_line(project: Path, tmp_path: Path, arguments: tuple[s
 
 def test_a_target_that_does_not_exist_scores_nothing(project: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FAST_TOTAL)
-    done = command(project, tmp_path, str(tmp_path / "program.py"), "--target", "../outside.py")
+    place = (str(tmp_path / "program.py"), "--target", "../outside.py")
+    done = command(project, tmp_path, *place)
     assert (done.returncode, done.stdout) == (0, "METRIC combined_score=0\nMETRIC correct=0\n")
+    document = json.loads(command(project, tmp_path, *place, "--json").stdout)
+    assert (document["fitness"], document["code"]) == (0.0, "PATH_NOT_ALLOWED")
 
 
 def test_openevolve_loads_and_calls_the_evaluator(project: Path, tmp_path: Path) -> None:
