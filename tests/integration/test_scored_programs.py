@@ -63,10 +63,6 @@ def test_the_command_writes_what_shinka_reads(project: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert json.loads((results / "correct.json").read_text()) == {"correct": True, "error": ""}
     assert json.loads((results / "metrics.json").read_text())["combined_score"] > 1.5
-    host = pytest.importorskip("shinka.utils.general")
-    loaded = host.load_results(str(results))
-    assert loaded["correct"]["correct"] is True
-    assert loaded["metrics"]["combined_score"] > 1.5
 
 
 @pytest.mark.parametrize(
@@ -94,6 +90,16 @@ def test_a_target_that_does_not_exist_scores_nothing(project: Path, tmp_path: Pa
     assert (done.returncode, done.stdout) == (0, "METRIC combined_score=0\nMETRIC correct=0\n")
     document = json.loads(command(project, tmp_path, *place, "--json").stdout)
     assert (document["fitness"], document["code"]) == (0.0, "PATH_NOT_ALLOWED")
+
+
+def test_shinka_reads_the_files(tmp_path: Path) -> None:
+    host = pytest.importorskip("shinka.utils.general")
+    score = scoring.Score(fitness=1.6, is_correct=True, estimate=2.0, code="OK", feedback="So.")
+    for name, text in scoring.texts_of(score, scoring.ScoreFormat.SHINKA).items():
+        (tmp_path / name).write_text(text)
+    loaded = host.load_results(str(tmp_path))
+    assert loaded["correct"]["correct"] is True
+    assert loaded["metrics"]["combined_score"] == 1.6
 
 
 def test_openevolve_loads_and_calls_the_evaluator(project: Path, tmp_path: Path) -> None:
