@@ -23,12 +23,12 @@ from codeflash_parallel.workspace.git.git_client import (
     split_names,
     user_git,
 )
-from codeflash_parallel.workspace.git.work_tree_files import SKIPPED_FOLDERS
+from codeflash_parallel.workspace.git.work_tree_files import SKIPPED_FOLDERS, without_shared_index
 
 #: Stands for the linked worktrees, with or without a pattern behind it.
 _WORKTREES = re.compile(r"^worktrees(?:=(?P<pattern>.+))?$")
 #: A range of commits, ``A..B``.
-_RANGE = re.compile(r"^(?P<first>\S+?)\.\.(?P<last>[^.\s]\S*)$")
+_RANGE = re.compile(r"^(?P<first>\S*?[^.\s])\.\.(?P<last>[^./\s]\S*)$")
 #: Characters of patterns.
 _PATTERN = re.compile(r"[*?\[]")
 #: Folders that tools leave in a worktree, where nothing says that they are ignored. Sources may be in a
@@ -87,7 +87,7 @@ def find_candidates(project: Path, base: str, text: str) -> list[FoundCandidate]
     try:
         candidates = list(kind(repository, base or "HEAD", match))
     except GitFailed as error:
-        raise UsageError("BAD_CANDIDATES", f"--candidates {text}: {error.first_line}.") from error
+        raise UsageError("BAD_CANDIDATES", f"--candidates {text}: {error.first_line.rstrip('.')}.") from error
     if not candidates:
         raise UsageError(
             "NO_CANDIDATES", f"--candidates {text} matches nothing in {repository.root}.", _KINDS
@@ -132,18 +132,17 @@ def _worktree(entry: str) -> Worktree:
 
 def _changes_of(repository: Repository, base: str, worktree: Worktree) -> str:
     """Return what a worktree changes since its merge base, uncommitted and untracked files included."""
-    git = user_git(worktree.folder)
     fork = _merge_base(user_git(repository.root), base, worktree)
     with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
-        own = _apart(git, Path(scratch))
-        own.run("add", "-u", "--", ":/")
+        git = _apart(find_repository(worktree.folder), Path(scratch))
+        git.run("add", "-u", "--", ":/")
         if untracked := [path for path in _untracked(git) if not _is_left_by_tools(path)]:
-            own.having(GIT_LITERAL_PATHSPECS="1").run(
+            git.having(GIT_LITERAL_PATHSPECS="1").run(
                 "add", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names(untracked)
             )
         # Only now may it see the user's objects: it sets the times of those that it would write again.
         objects = repository.common_dir / "objects"
-        reading = own.having(GIT_ALTERNATE_OBJECT_DIRECTORIES=objects)
+        reading = git.having(GIT_ALTERNATE_OBJECT_DIRECTORIES=objects)
         patch = reading.run("diff-index", "--cached", *_DIFF, fork)
     return patch.decode("utf-8", "surrogateescape")
 
@@ -156,9 +155,9 @@ def _merge_base(git: Git, base: str, worktree: Worktree) -> str:
         raise UsageError("BAD_CANDIDATES", f"The worktree {worktree.folder}: {words}.") from error
 
 
-def _apart(git: Git, scratch: Path) -> Git:
+def _apart(worktree: Repository, scratch: Path) -> Git:
     """Return git of a worktree with an index and objects of its own: nothing of the user's is written."""
-    index = Path(git.text("rev-parse", "--absolute-git-dir")) / "index"
+    git, index = without_shared_index(user_git(worktree.root), worktree, scratch), worktree.git_dir / "index"
     if index.exists():
         # With the times of its files: only those that changed are read.
         shutil.copy2(index, scratch / "index")

@@ -79,6 +79,13 @@ def test_a_worktree_gives_all_that_it_changes(repository: Path) -> None:
     assert not (again / "old.py").exists()
 
 
+def test_a_split_index_is_left_alone(repository: Path) -> None:
+    one = repository.parent / "one"
+    git(one, "update-index", "--split-index")
+    (one / "cart.py").write_text("def total(x):\n    return x + 1\n")
+    assert "+    return x + 1\n" in patch_of(found(repository, "worktrees=one")[0])
+
+
 def test_a_pattern_names_a_branch_a_folder_or_a_path(repository: Path) -> None:
     git(repository, "worktree", "add", "-q", "--detach", str(repository.parent / "loose"))
     assert [one.name for one in found(repository, "worktrees")] == ["loose", "opt/one", "opt/two"]
@@ -142,6 +149,8 @@ def test_a_worktree_without_a_common_ancestor_is_named(repository: Path) -> None
         find_candidates(repository, "", "worktrees=alone")
 
 
-@pytest.mark.parametrize("text", ["candidates", "a/b.patch", "-", "worktree"])
+@pytest.mark.parametrize(
+    "text", ["candidates", "a/b.patch", "-", "worktree", "../gone", "a/../b", "main...opt"]
+)
 def test_other_texts_are_not_of_the_repository(repository: Path, text: str) -> None:
     assert find_candidates(repository, "", text) is None
