@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeGuard
 
 from codeflash_parallel.candidates.functions import functions_of, parse_or_none
-from codeflash_parallel.candidates.python_source import flat
+from codeflash_parallel.candidates.python_source import is_docstring, skeleton
+from codeflash_parallel.candidates.source_text import bound_by_import
 
 #: A line that may begin or end a block: its indent, its fence, and the words behind it.
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*(.*?)[ \t]*$")
@@ -82,7 +83,10 @@ def _margin(line: str, indent: int) -> int:
 
 
 def is_whole_module(old: str, new: str) -> bool:
-    """Return whether a block gives all of a module anew: every function, and every name that is assigned.
+    """Return whether a block gives all of a module anew; else it holds functions of the module.
+
+    Nothing may be lacking that other code could need: functions, classes, assigned names, imports, and
+    statements that do something when the module is imported.
 
     Args:
         old: text of the module.
@@ -91,20 +95,24 @@ def is_whole_module(old: str, new: str) -> bool:
     before, after = parse_or_none(old), parse_or_none(new)
     if before is None or after is None:
         return False
-    return set(functions_of(old)) <= set(functions_of(new)) and _assigned(before) <= _assigned(after)
+    return set(functions_of(old)) <= set(functions_of(new)) and _contents(before) <= _contents(after)
 
 
-def _assigned(tree: ast.Module) -> set[str]:
-    """Return the names of classes, and those that statements of a module assign."""
+def _contents(tree: ast.Module) -> set[str]:
+    """Return what a module has beside its functions, a text each."""
     found: set[str] = set()
-    for statement in flat(tree.body):
+    for statement in tree.body:
         match statement:
-            case ast.ClassDef(name=name):
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                pass
+            case ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
                 found.add(name)
             case ast.Assign(targets=targets):
                 found.update(one.id for target in targets for one in ast.walk(target) if _is_bound(one))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-                found.add(name)
+            case ast.Import() | ast.ImportFrom():
+                found |= bound_by_import(statement)
+            case _ if not is_docstring(statement):
+                found.add(skeleton(statement))
     return found
 
 

@@ -14,21 +14,24 @@ from codeflash_parallel.cli.exit_codes import ExitCode, handling_signals
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Output, must_be_writable, write_file
 from codeflash_parallel.cli.run import drive
-from codeflash_parallel.cli.stored_runs import exit_code_of
+from codeflash_parallel.cli.stored_runs import exit_code_of, report
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.hosts.scoring import (
+    ScoreFormat,
+    require_target,
+    scores_of,
+    submissions_of,
+    texts_of,
+)
 from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
+    from codeflash_parallel.config.settings import Settings
     from codeflash_parallel.result.candidate_model import Submission
     from codeflash_parallel.result.events import Observer
     from codeflash_parallel.result.result_model import RunResult
     from codeflash_parallel.run.evaluator import Evaluator
-
-#: Names of `hosts.scoring.ScoreFormat`; a test compares them. The module is loaded when a program is scored.
-FORMATS = ("metric", "openevolve", "gepa", "shinka", "harbor")
-#: Of them, those of files.
-_WITH_FILES = ("shinka", "harbor")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +42,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=FORMATS,
-        default=FORMATS[0],
+        choices=[form.value for form in ScoreFormat],
+        default=ScoreFormat.METRIC.value,
         help="Form of the score: lines METRIC name=value, or that of a host; with --json the score itself. "
         "Default: metric.",
     )
@@ -59,34 +62,32 @@ def _score(args: argparse.Namespace, output: Output) -> int:
     with handling_signals(output) as interrupts:
         folder = _results_folder(args)
         settings = read_settings(Path(args.project), os.environ, vars(args)).settings
-        submissions = _submissions(args)
+        submissions = _submissions(args, settings)
         output.must_be_writable()
 
         async def work(evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:
             return await evaluator.evaluate(submissions, observers=observers)
 
         result = drive(Path(args.project), settings, work, (), interrupts)
-        if result.error is not None or not result.complete:
-            return _without_score(result, output)
+        if result.error is not None:
+            report(result, output)
+            return exit_code_of(result)
         _write(result, args.format, folder, output)
     return ExitCode.OK
 
 
 def _results_folder(args: argparse.Namespace) -> Path:
-    if (args.format in _WITH_FILES) != bool(args.results_dir):
-        raise UsageError(
-            "BAD_ARGUMENTS",
-            f"--results-dir goes with --format {' and '.join(_WITH_FILES)}, and only with them.",
-        )
+    if ScoreFormat(args.format).has_files != bool(args.results_dir):
+        known = " and ".join(form.value for form in ScoreFormat if form.has_files)
+        raise UsageError("BAD_ARGUMENTS", f"--results-dir goes with --format {known}, and only with them.")
     folder = Path(args.results_dir)
     if args.results_dir:
         must_be_writable(folder / "score")
     return folder
 
 
-def _submissions(args: argparse.Namespace) -> list[Submission]:
-    from codeflash_parallel.hosts.scoring import submissions_of
-
+def _submissions(args: argparse.Namespace, settings: Settings) -> list[Submission]:
+    require_target(args.target, Path(args.project), settings)
     try:
         return submissions_of([Path(args.program)], args.target)
     except OSError as error:
@@ -95,16 +96,7 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
         raise UsageError("BAD_CANDIDATES", f"{args.program} is no text in UTF-8.") from error
 
 
-def _without_score(result: RunResult, output: Output) -> int:
-    from codeflash_parallel.cli.stored_runs import report
-
-    report(result, output)
-    return exit_code_of(result)
-
-
 def _write(result: RunResult, form: str, folder: Path, output: Output) -> None:
-    from codeflash_parallel.hosts.scoring import ScoreFormat, scores_of, texts_of
-
     (score,) = scores_of(result)
     if not output.form.is_text:
         output.write_values(asdict(score))
@@ -113,7 +105,6 @@ def _write(result: RunResult, form: str, folder: Path, output: Output) -> None:
             if output.form.is_text:
                 output.write(text)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
             write_file(folder / name, text)
 
 

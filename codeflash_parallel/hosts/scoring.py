@@ -16,6 +16,7 @@ from typing import Any
 
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts, Submission
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.result.safe_text import one_line
@@ -27,6 +28,8 @@ Program = str | Path | Mapping[str, str]
 _EQUIVALENT = frozenset(
     {CandidateStatus.WON, CandidateStatus.TIED, CandidateStatus.LOST, CandidateStatus.UNDECIDED}
 )
+#: Statuses of candidates that were not judged.
+_NOT_JUDGED = frozenset({CandidateStatus.INFRA, CandidateStatus.CANCELLED})
 #: Codes of candidates that are faster, but not the winner: their gain counts, too.
 _FASTER = frozenset({Code.OK, Code.BEATEN})
 #: Fitness of a program that is equivalent, and of which no gain is known.
@@ -93,7 +96,7 @@ def score(
         settings: of the run; by default those of the project's configuration and the environment.
 
     Raises:
-        UsageError, EnvironmentFault: the run could not be made.
+        UsageError, EnvironmentFault: the run could not be made, or a program could not be judged.
         OSError, UnicodeDecodeError: the file of a program cannot be read.
     """
     from codeflash_parallel.run.evaluator import evaluate as evaluated
@@ -103,6 +106,8 @@ def score(
         from codeflash_parallel.config.settings_reader import read_settings
 
         settings = read_settings(Path(repository), os.environ, {}).settings
+    if not all(isinstance(program, Mapping) for program in programs):
+        require_target(target, Path(repository), settings)
     return scores_of(evaluated(submissions, repository, settings))
 
 
@@ -157,6 +162,21 @@ def batch_evaluate(
     return [(one.fitness, side_information(one)) for one in found]
 
 
+def require_target(target: str, repository: Path, settings: Settings) -> None:
+    """Check that the target is a file of the repository: a new file would be used by nothing.
+
+    Raises:
+        UsageError: `NO_SUCH_TARGET`, or `NOT_A_REPOSITORY`.
+    """
+    from codeflash_parallel.workspace.git.git_client import find_repository
+
+    found = find_repository(repository)
+    is_on_disk = not (settings.base or found.is_bare)
+    if is_on_disk and not (found.root / target).is_file():
+        hint = "Give its path in the repository, e.g. src/shop/cart.py."
+        raise UsageError("NO_SUCH_TARGET", f"There is no file {target} in {found.root}.", hint)
+
+
 def submissions_of(programs: Sequence[Program], target: str) -> list[Submission]:
     """Return programs as candidates, named by their numbers.
 
@@ -181,15 +201,28 @@ def _content(program: Program, target: str) -> FileTexts:
 
 
 def scores_of(result: RunResult) -> list[Score]:
-    """Return the scores of a run's submitted candidates, in their order."""
-    return [_score(one, result) for one in result.candidates if one.parent is None]
+    """Return the scores of a run's submitted candidates, in their order.
+
+    Raises:
+        EnvironmentFault: `NOT_JUDGED`, the machinery failed or was stopped: that is no verdict on a program.
+    """
+    submitted = [one for one in result.candidates if one.parent is None]
+    lost = next((one for one in submitted if _original(one, result).status in _NOT_JUDGED), None)
+    if lost is not None or not result.complete:
+        why = result.error.message if result.error else lost.reason if lost else result.summary
+        raise EnvironmentFault("NOT_JUDGED", f"There is no score: {one_line(why) or 'the run was stopped'}")
+    return [_score(one, result) for one in submitted]
+
+
+def _original(candidate: CandidateResult, result: RunResult) -> CandidateResult:
+    """Return the candidate that one repeats; one that repeats the baseline, or none, is its own."""
+    found = result.candidate(candidate.duplicate_of) if candidate.duplicate_of else None
+    return candidate if found is None or found.id == candidate.id else _original(found, result)
 
 
 def _score(candidate: CandidateResult, result: RunResult) -> Score:
-    same = candidate
-    if candidate.duplicate_of and (found := result.candidate(candidate.duplicate_of)):
-        same = found
-    is_correct = same.status in _EQUIVALENT or candidate.duplicate_of == "baseline"
+    same = _original(candidate, result)
+    is_correct = same.status in _EQUIVALENT or same.duplicate_of == "baseline"
     return Score(
         fitness=_fitness(same) if is_correct else 0.0,
         is_correct=is_correct,

@@ -69,6 +69,7 @@ def test_the_command_writes_what_shinka_reads(project: Path, tmp_path: Path) -> 
     ("arguments", "words"),
     [
         (("gone.py", "--target", TARGET), "gone.py: No such file"),
+        (("shop/sums.py", "--target", "shop/gone.py"), "There is no file shop/gone.py in"),
         (("shop/sums.py", "--target", TARGET, "--format", "shinka"), "--results-dir goes with"),
         (("shop/sums.py", "--target", TARGET, "--results-dir", "x"), "--results-dir goes with"),
         (("shop/sums.py",), "--target"),
@@ -83,13 +84,21 @@ def test_bad_input_is_one_line(project: Path, tmp_path: Path, arguments: tuple[s
     assert "Traceback" not in done.stderr
 
 
-def test_a_target_that_does_not_exist_scores_nothing(project: Path, tmp_path: Path) -> None:
+def test_a_target_outside_scores_nothing(project: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FAST_TOTAL)
-    place = (str(tmp_path / "program.py"), "--target", "../outside.py")
+    place = (str(tmp_path / "program.py"), "--target", "../program.py")
     done = command(project, tmp_path, *place)
     assert (done.returncode, done.stdout) == (0, "METRIC combined_score=0\nMETRIC correct=0\n")
     document = json.loads(command(project, tmp_path, *place, "--json").stdout)
     assert (document["fitness"], document["code"]) == (0.0, "PATH_NOT_ALLOWED")
+
+
+def test_a_folder_that_nothing_can_be_written_to_is_said(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SLOW_TOTAL)
+    place = ("--target", TARGET, "--format", "harbor", "--results-dir", "/proc/results")
+    done = command(project, tmp_path, str(tmp_path / "program.py"), *place)
+    assert done.returncode == 4
+    assert "cannot be written" in done.stderr
 
 
 def test_shinka_reads_the_files(tmp_path: Path) -> None:

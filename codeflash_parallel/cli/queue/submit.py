@@ -26,7 +26,7 @@ from codeflash_parallel.cli.queue.command_base import (
     write_jobs,
 )
 from codeflash_parallel.cli.run import in_repository
-from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings import SETTINGS, Settings
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
@@ -102,8 +102,9 @@ def _add_budget(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: argparse.Namespace, output: Output) -> int:
     """Submit one job; return 0 when it is in the queue, or was known already."""
-    submissions = _submissions(args)
-    request = _request(args, submissions)
+    settings = read_settings(Path(args.project), os.environ, vars(args)).settings
+    submissions = _submissions(args, settings)
+    request = _request(args, submissions, settings)
     with open_queue(args) as client:
         receipt = client.submit(request).receipt
         daemon = daemon_of(client)
@@ -114,27 +115,26 @@ def _run(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _submissions(args: argparse.Namespace) -> list[Submission]:
+def _submissions(args: argparse.Namespace, settings: Settings) -> list[Submission]:
     if (args.kind == JobKind.COMMAND) != bool(args.command):
         raise UsageError("BAD_ARGUMENTS", "--kind command and --command COMMAND go together.")
     if not args.sources:
         hint = "Give --candidates PATH or --candidate REF."
         raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
-    settings = read_settings(Path(args.project), os.environ, vars(args)).settings
     submissions = read_submissions(args.sources, in_repository(args, settings))
     if not submissions:
         raise UsageError("NO_CANDIDATES", "There are no candidates in what was named.")
     return submissions
 
 
-def _request(args: argparse.Namespace, submissions: Sequence[Submission]) -> JobRequest:
+def _request(args: argparse.Namespace, submissions: Sequence[Submission], settings: Settings) -> JobRequest:
     from codeflash_parallel.queue.job_builder import job_request
 
     return job_request(
         JobKind(args.kind),
         Path(args.project),
         submissions,
-        read_settings(Path(args.project), os.environ, vars(args)).settings,
+        settings,
         submitter=args.submitter,
         run=args.run_of,
         priority=Priority(args.priority),

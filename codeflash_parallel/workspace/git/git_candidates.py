@@ -107,8 +107,7 @@ def _of_worktrees(repository: Repository, base: str, match: re.Match[str]) -> It
     for worktree in sorted(linked_worktrees(repository), key=lambda one: natural(one.name)):
         if any(fnmatchcase(one, pattern) for one in worktree.names):
             on = f" on {worktree.branch}" if worktree.branch else ""
-            patch = _changes_of(repository, base, worktree)
-            content: Content = PatchText(patch=patch) if patch else FileTexts(files=())
+            content = _changes_of(repository, base, worktree)
             yield FoundCandidate(worktree.name, content, f"worktree {worktree.folder}{on}")
 
 
@@ -130,9 +129,12 @@ def _worktree(entry: str) -> Worktree:
     return Worktree(folder=Path(said["worktree"]), head=said.get("HEAD", ""), branch=branch)
 
 
-def _changes_of(repository: Repository, base: str, worktree: Worktree) -> str:
+def _changes_of(repository: Repository, base: str, worktree: Worktree) -> Content:
     """Return what a worktree changes since its merge base, uncommitted and untracked files included."""
-    fork = _merge_base(user_git(repository.root), base, worktree)
+    try:
+        fork = user_git(repository.root).text("merge-base", base, worktree.head)
+    except GitFailed:
+        return GitRef(ref=worktree.head)  # which does not apply, and says why: the others can be judged
     with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
         git = _apart(find_repository(worktree.folder), Path(scratch))
         git.run("add", "-u", "--", ":/")
@@ -144,15 +146,7 @@ def _changes_of(repository: Repository, base: str, worktree: Worktree) -> str:
         objects = repository.common_dir / "objects"
         reading = git.having(GIT_ALTERNATE_OBJECT_DIRECTORIES=objects)
         patch = reading.run("diff-index", "--cached", *_DIFF, fork)
-    return patch.decode("utf-8", "surrogateescape")
-
-
-def _merge_base(git: Git, base: str, worktree: Worktree) -> str:
-    try:
-        return git.text("merge-base", base, worktree.head)
-    except GitFailed as error:
-        words = error.first_line if error.stderr else f"it has no common ancestor with {base}"
-        raise UsageError("BAD_CANDIDATES", f"The worktree {worktree.folder}: {words}.") from error
+    return PatchText(patch=patch.decode("utf-8", "surrogateescape")) if patch else FileTexts(files=())
 
 
 def _apart(worktree: Repository, scratch: Path) -> Git:

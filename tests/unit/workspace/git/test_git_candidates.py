@@ -140,13 +140,14 @@ def test_what_git_cannot_read_is_said_in_one_line(repository: Path, text: str) -
     assert "\n" not in caught.value.message
 
 
-def test_a_worktree_without_a_common_ancestor_is_named(repository: Path) -> None:
+def test_a_worktree_without_a_common_ancestor_does_not_keep_the_others_out(repository: Path) -> None:
     orphan = repository.parent / "orphan"
     git(repository, "worktree", "add", "-q", "--detach", str(orphan))
     git(orphan, "checkout", "-q", "--orphan", "alone")
     git(orphan, "commit", "-q", "-m", "alone")
-    with pytest.raises(UsageError, match="common ancestor"):
-        find_candidates(repository, "", "worktrees=alone")
+    alone, *others = found(repository, "worktrees")
+    assert alone.content == GitRef(ref=git(orphan, "rev-parse", "HEAD"))
+    assert [one.name for one in others] == ["opt/one", "opt/two"]
 
 
 @pytest.mark.parametrize(
