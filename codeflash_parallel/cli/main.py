@@ -152,11 +152,14 @@ def _run_command(name: str, arguments: Sequence[str], output: Output) -> int:
     if name not in LEAVES:
         raise _unknown(name)
     from codeflash_parallel.cli.options import make_parser
+    from codeflash_parallel.report.color import COLOR, ColorMode
 
     command = find_command(name)
     parser = make_parser(name, LEAVES[name])
     command.add_arguments(parser)
-    return command.run(parser.parse_args(arguments), output)
+    args = parser.parse_args(arguments)
+    COLOR.set(ColorMode(args.color))
+    return command.run(args, output)
 
 
 def find_command(name: str) -> Command:

@@ -14,6 +14,7 @@ from codeflash_parallel.candidates.submissions import CandidateSource
 from codeflash_parallel.cli.output import Format, Output, say
 from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
+from codeflash_parallel.report.color import ColorMode
 from codeflash_parallel.result.errors import UsageError
 
 #: Settings that every command understands.
@@ -161,6 +162,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         default="",
         help="Write the result to a file instead; folders that it lacks are made.",
+    )
+    group.add_argument(
+        "--color",
+        choices=[mode.value for mode in ColorMode],
+        default=ColorMode.AUTO.value,
+        help="Colours in what is printed for people; auto: on a terminal, unless NO_COLOR is set. "
+        "Default: auto.",
     )
 
 

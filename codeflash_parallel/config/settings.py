@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,6 +89,11 @@ def _why_not_ranking(order: str) -> str:
     place, _, name = order.rpartition(":")
     fits = order in list(RankingMode) or (place and name.isidentifier())
     return "" if fits else f"must be {', '.join(RankingMode)} or module:name, not {order!r}"
+
+
+def _why_not_name(name: str) -> str:
+    fits = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
+    return "" if fits else f"must be up to 64 letters, digits, dots, dashes or underscores, not {name!r}"
 
 
 def _why_not_level(level: str, *others: str) -> str:
@@ -227,6 +233,14 @@ class Settings:
         group=RACE,
     )
     confidence: float = setting(0.99, "Confidence of the claim that a winner is faster.", group=RACE)
+    campaign: str = setting(
+        "",
+        "Campaign that the run belongs to, a name: all its runs share one error budget, so that a long loop "
+        "of keep or discard keeps nothing that is not faster.",
+        metavar="NAME",
+        group=RACE,
+        why_not=_why_not_name,
+    )
     count_repeats: bool = switch(
         "Credit what is gained on inputs seen before, by a memo for example, and not on new ones.", group=RACE
     )

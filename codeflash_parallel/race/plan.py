@@ -127,6 +127,7 @@ class RacePlan:
         ahead: the next processes may be started while rounds are held, on another core.
         count_repeats: what is gained on inputs seen before is credited, whatever is gained on others.
         share: part of the error budget `1 - confidence` that this race may spend.
+        campaign_share: part of it that a campaign of many runs leaves to this one.
         cores: the cores that rounds may be put on; empty: the arms are not pinned.
     """
 
@@ -153,11 +154,17 @@ class RacePlan:
     ahead: bool = False
     count_repeats: bool = False
     share: float = 1.0
+    campaign_share: float = 1.0
     cores: tuple[int, ...] = ()
 
     @property
     def alpha(self) -> float:
         """The error that this race may spend, on all candidates and looks together."""
+        return self.void_alpha * self.campaign_share
+
+    @property
+    def void_alpha(self) -> float:
+        """The error at which two baselines are called different: a campaign is not more lenient there."""
         return (1 - self.confidence) * self.share
 
     @property

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codeflash_parallel.report.charts import bars, profiles
+from codeflash_parallel.report.color import COLOR, ColorMode
 from codeflash_parallel.report.columns import (
     COLUMNS,
     STYLES,
@@ -88,8 +89,17 @@ class SafeConsole(Console):
 
 
 def make_console(stream: TextIO) -> Console:
-    """Return a console that neither interprets nor decorates text by itself."""
-    return SafeConsole(file=stream, markup=False, emoji=False, highlight=False, safe_box=True)
+    """Return a console that neither interprets nor decorates text by itself, with the colours of `COLOR`."""
+    color = COLOR.get()
+    return SafeConsole(
+        file=stream,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        safe_box=True,
+        color_system=None if color is ColorMode.NEVER else "auto",
+        force_terminal=True if color is ColorMode.ALWAYS else None,
+    )
 
 
 def print_report(

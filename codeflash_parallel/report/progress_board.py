@@ -57,7 +57,7 @@ _STAGES = (
 def open_board(stream: TextIO) -> Iterator[Observer]:
     """Give the board that suits a stream; whether it is a terminal is decided here, once."""
     console = make_console(stream)
-    if not console.is_terminal or console.is_dumb_terminal or os.environ.get("CI", ""):
+    if not stream.isatty() or console.is_dumb_terminal or os.environ.get("CI", ""):
         yield PlainLines(console, time.monotonic)
         return
     board = LiveBoard(console, time.monotonic)

@@ -373,6 +373,22 @@ class RaceGroup(TypedDict):
     tests: tuple[str, ...]
 
 
+class CampaignComparison(TypedDict):
+    """The comparison of a campaign that a run was.
+
+    Attributes:
+        name: of the campaign.
+        number: of the comparison, from 1.
+        kept: how many of the earlier ones named a winner.
+        error: chance at most that it names a winner where none is faster.
+    """
+
+    name: str
+    number: Count
+    kept: Count
+    error: float
+
+
 class RaceSummary(TypedDict, total=False):
     """The races of a run; empty: there was none.
 
@@ -387,6 +403,7 @@ class RaceSummary(TypedDict, total=False):
         groups: what stands behind the names in `group_speedups`, in the same order.
         unit_sd: spread of one round of the second baseline, or of the quietest candidate, as a fraction;
             null: too few rounds.
+        campaign: the run's last comparison in the campaign that it belongs to.
     """
 
     workload: str
@@ -398,6 +415,7 @@ class RaceSummary(TypedDict, total=False):
     budget_s: float
     groups: tuple[RaceGroup, ...]
     unit_sd: float | None
+    campaign: CampaignComparison
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,6 +38,7 @@ from codeflash_parallel.result.events import (
 )
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import STEPS, CandidateResult, Flag, LineProfile
+from codeflash_parallel.run.campaign import Campaign, Comparison
 from codeflash_parallel.run.run_state import StepCache
 from codeflash_parallel.run.setup.evaluator_setup import Setup
 from codeflash_parallel.warm.server_fleet import Fleet
@@ -342,6 +343,11 @@ class RunContext:
         return self.setup.mirror
 
     @property
+    def campaign(self) -> Campaign:
+        """Campaign that the run belongs to, by the setting of that name."""
+        return Campaign(self.setup.home, self.settings.campaign)
+
+    @property
     def quiet(self) -> HostLock:
         """Lock that keeps checks, of other processes too, away from what is timed."""
         return self.setup.quiet
@@ -403,6 +409,7 @@ class RunFindings:
         races: whether equivalent candidates are raced.
         context: `None` until the baseline is known.
         finding: of the last race.
+        comparison: of a campaign that the last race was, if it was one.
         timed: what the races time and why, as `RunResult.race` has it.
         spent_ms: wall time by phase, and `waited`: while others had this machine to themselves.
     """
@@ -414,6 +421,7 @@ class RunFindings:
     ledger: Ledger
     context: RunContext | None = None
     finding: RaceFinding = field(default_factory=RaceFinding)
+    comparison: Comparison | None = None
     timed: Mapping[str, str] = field(default_factory=dict)
     spent_ms: dict[str, float] = field(default_factory=dict)
     _since_ns: int = field(default_factory=monotonic_ns)

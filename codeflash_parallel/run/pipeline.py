@@ -108,7 +108,11 @@ class Run:
             self._ledger.warn(warning)
         if self._interrupted:
             return await self._finish(result_builder.interrupted(findings, self._interrupted))
-        return await self._finish(result_builder.judged(findings))
+        result = result_builder.judged(findings)
+        if result.winner and self._settings.campaign and findings.context:
+            keep = partial(findings.context.campaign.keep, self._run_id, findings.context.snapshot.tree)
+            await anyio.to_thread.run_sync(keep)
+        return await self._finish(result)
 
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")

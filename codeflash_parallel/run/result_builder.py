@@ -38,6 +38,7 @@ from codeflash_parallel.result.result_model import (
     RunResult,
     Speedup,
 )
+from codeflash_parallel.run.campaign import Comparison
 from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RaceFinding, RunContext, RunFindings
 from codeflash_parallel.warm.server_fleet import Fleet
 
@@ -181,7 +182,19 @@ def judged(account: RunFindings) -> RunResult:
     leader = next((account.ledger.get(name).result for name in finding.leaders), None)
     if leader is not None and leader.values.derived:
         summary += f" {leader.claim}"
-    return _result(account, verdict, f"{summary}{_accepted(account)}")
+    return _result(account, verdict, f"{summary}{_accepted(account)}{_campaign_sentence(account)}")
+
+
+def _campaign_sentence(account: RunFindings) -> str:
+    found = account.comparison
+    if found is None:
+        return ""
+    error, name = _campaign_error(account, found), account.setup.settings.campaign
+    return f" It was comparison {found.number} of campaign {name}, tested at an error of {100 * error:.2g} %."
+
+
+def _campaign_error(account: RunFindings, comparison: Comparison) -> float:
+    return (1 - account.setup.settings.confidence) * comparison.share
 
 
 def _accepted(account: RunFindings) -> str:
@@ -263,7 +276,16 @@ def summed(timings_ms: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 def _race(account: RunFindings) -> dict[str, Any]:
     found = race_summary(account.finding.outcomes)
-    return {**found, **account.timed} if found else {}
+    return {**found, **account.timed, **_campaign(account)} if found else {}
+
+
+def _campaign(account: RunFindings) -> dict[str, Any]:
+    """Return the comparison of a campaign that the last race was, as `RaceSummary` has it."""
+    found, name = account.comparison, account.setup.settings.campaign
+    if found is None:
+        return {}
+    error = _campaign_error(account, found)
+    return {"campaign": {"name": name, "number": found.number, "kept": found.kept, "error": error}}
 
 
 def _places(finding: RaceFinding) -> dict[str, Any]:

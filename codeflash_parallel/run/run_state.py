@@ -63,6 +63,8 @@ class StepKind(StrEnum):
     CLEAN = "clean"
     #: A line profile.
     PROFILE = "profile"
+    #: A comparison of a campaign, by the number of races before it.
+    COMPARISON = "comparison"
     #: A race or a confirmation.
     RACE = "race"
 

@@ -435,7 +435,7 @@ def _is_near_miss(
 def biased(null: ArmLogRatios, plan: RacePlan) -> bool:
     """Return whether a second baseline differs from the first: then the race measured something else."""
     found, goal = SequentialEvidence(null.total), log1p(plan.min_speedup)
-    return max(found.above(goal), found.below(-goal)) * plan.alpha / 2 >= 1
+    return max(found.above(goal), found.below(-goal)) * plan.void_alpha / 2 >= 1
 
 
 def speedup(bound: Interval, clock: DecidingClock, stage: RaceStage) -> Speedup | None:

@@ -38,6 +38,7 @@ from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.events import Step
+from codeflash_parallel.run.campaign import Comparison
 from codeflash_parallel.run.check_phase.candidate_examiner import escapes
 from codeflash_parallel.run.check_phase.check_coordinator import RaceAdmission
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
@@ -136,6 +137,8 @@ class RaceCoordinator:
         # A process of a race starts as quickly as one of the tests, which imports and collects more.
         started_ns = max(0, baseline.cpu_ns - int(baseline.suite_s * 1e9))
         plan = race_plan(context.settings, self._workload, started_ns)
+        if context.settings.campaign:
+            plan = replace(plan, campaign_share=(await self._comparison(len(before.races))).share)
         with account.phase("race", f"{self._workload.summary}; budget {plan.budget_ns / 1e9:.0f} s"):
             races = _Races(context, self._workload, plan, self._policy, before)
             try:
@@ -149,6 +152,26 @@ class RaceCoordinator:
             else:
                 account.finding = races.finding()
         return not account.finding.not_held
+
+    async def _comparison(self, races: int) -> Comparison:
+        """Return the comparison of a campaign that the next race is; a run that is resumed has it already.
+
+        Args:
+            races: that the run has held before.
+        """
+        context, kind = self._context, StepKind.COMPARISON
+        found: Comparison | None = context.cache.get(Comparison, kind, races)
+        if found is None:
+            begin = partial(context.campaign.begin, context.snapshot.tree)
+            found = await anyio.to_thread.run_sync(begin)
+            await context.cache.keep(Comparison, found, kind, races)
+        if found.not_applied:
+            self._ledger.warn(
+                f"The last winner of campaign {context.settings.campaign}, that of run {found.not_applied}, "
+                f"is not in the tree: `codeflash-parallel apply {found.not_applied}` makes it the baseline."
+            )
+        self._account.comparison = found
+        return found
 
     async def _decide(self, races: _Races, racing: Sequence[CandidateEntry]) -> None:
         """Race, confirm the leaders, and check them in a clean process, until the ranking stands.

@@ -16,7 +16,7 @@ def parsed(*arguments: str) -> dict[str, object]:
 
 
 def test_a_setting_that_is_not_given_leaves_no_trace() -> None:
-    assert parsed().keys() == {"project", "output_format", "json", "output"}
+    assert parsed().keys() == {"project", "output_format", "json", "output", "color"}
     assert parsed("--seed", "3")["seed"] == 3
 
 
