@@ -51,6 +51,10 @@ class ScoreFormat(StrEnum):
     SHINKA = "shinka"
     #: Harbor: `reward.json` in the folder of results.
     HARBOR = "harbor"
+    #: CORAL: a JSON object that `ScoreBundle.from_dict` reads.
+    CORAL = "coral"
+    #: evo: one JSON object with `score` and `tasks`, alone on standard output.
+    EVO = "evo"
 
     @property
     def has_files(self) -> bool:
@@ -274,24 +278,40 @@ def side_information(one: Score) -> dict[str, Any]:
 
 def texts_of(one: Score, form: ScoreFormat) -> dict[str, str]:
     """Return a score in a host's form: texts of files by their names; ``-`` is standard output."""
+    printed: Any
     match form:
         case ScoreFormat.METRIC:
             lines = (f"METRIC {name}={value:.6g}\n" for name, value in metrics_of(one).items())
             return {"-": "".join(lines)}
+        case ScoreFormat.SHINKA | ScoreFormat.HARBOR:
+            return {name: _json(content) for name, content in _files_of(one, form).items()}
         case ScoreFormat.OPENEVOLVE:
-            return {"-": _json({"metrics": metrics_of(one), "artifacts": {"feedback": one.feedback}})}
+            printed = {"metrics": metrics_of(one), "artifacts": {"feedback": one.feedback}}
         case ScoreFormat.GEPA:
-            return {"-": _json({"score": one.fitness, "side_info": side_information(one)})}
-        case ScoreFormat.SHINKA:
-            public = {"speedup": one.estimate, "code": one.code}
-            metrics = {"combined_score": one.fitness, "public": public, "private": {}}
-            correct = {"correct": one.is_correct, "error": "" if one.is_correct else one.feedback}
-            return {
-                "metrics.json": _json({**metrics, "text_feedback": one.feedback}),
-                "correct.json": _json(correct),
+            printed = {"score": one.fitness, "side_info": side_information(one)}
+        case ScoreFormat.CORAL:
+            about = {"correct": one.is_correct, "code": one.code, "speedup": one.estimate}
+            speedup = {
+                "value": one.fitness,
+                "name": "speedup",
+                "explanation": one.feedback,
+                "metadata": about,
             }
-        case ScoreFormat.HARBOR:
-            return {"reward.json": _json({"reward": one.fitness, "correct": float(one.is_correct)})}
+            printed = {"scores": {"speedup": speedup}, "aggregated": one.fitness, "feedback": one.feedback}
+        case ScoreFormat.EVO:
+            tasks = {"correct": float(one.is_correct)}
+            printed = {"score": one.fitness, "tasks": tasks, "feedback": one.feedback}
+    return {"-": _json(printed)}
+
+
+def _files_of(one: Score, form: ScoreFormat) -> dict[str, Any]:
+    """Return the contents of the files of a host that reads files, JSON values."""
+    if form is ScoreFormat.HARBOR:
+        return {"reward.json": {"reward": one.fitness, "correct": float(one.is_correct)}}
+    public = {"speedup": one.estimate, "code": one.code}
+    metrics = {"combined_score": one.fitness, "public": public, "private": {}, "text_feedback": one.feedback}
+    correct = {"correct": one.is_correct, "error": "" if one.is_correct else one.feedback}
+    return {"metrics.json": metrics, "correct.json": correct}
 
 
 def _json(value: Any) -> str:

@@ -107,6 +107,23 @@ def test_shinka_reads_the_files(tmp_path: Path) -> None:
     assert loaded["metrics"]["combined_score"] == 1.6
 
 
+def test_coral_reads_the_bundle() -> None:
+    host = pytest.importorskip("coral.types")
+    score = scoring.Score(fitness=1.6, is_correct=True, estimate=2.0, code="OK", feedback="So.")
+    text = scoring.texts_of(score, scoring.ScoreFormat.CORAL)["-"]
+    bundle = host.ScoreBundle.from_dict(json.loads(text))
+    assert (bundle.aggregated, bundle.feedback, bundle.get_score_value("speedup")) == (1.6, "So.", 1.6)
+
+
+def test_evo_reads_what_the_command_prints(project: Path, tmp_path: Path) -> None:
+    host = pytest.importorskip("evo.core")
+    program = tmp_path / "program.py"
+    program.write_text(FAST_TOTAL)
+    done = command(project, tmp_path, str(program), "--target", TARGET, "--format", "evo")
+    score, _parsed = host.load_result(tmp_path / "absent.json", done.stdout)
+    assert score > 1.0
+
+
 def test_openevolve_loads_and_calls_the_evaluator(project: Path, tmp_path: Path) -> None:
     config = pytest.importorskip("openevolve.config")
     evaluator = pytest.importorskip("openevolve.evaluator")

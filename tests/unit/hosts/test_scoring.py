@@ -116,6 +116,9 @@ def test_every_host_gets_its_form() -> None:
     assert found[ScoreFormat.GEPA]["-"]["score"] == 1.6
     assert found[ScoreFormat.SHINKA]["correct.json"] == {"correct": True, "error": ""}
     assert found[ScoreFormat.SHINKA]["metrics.json"]["combined_score"] == 1.6
+    assert found[ScoreFormat.CORAL]["-"]["aggregated"] == 1.6
+    assert found[ScoreFormat.CORAL]["-"]["scores"]["speedup"]["value"] == 1.6
+    assert found[ScoreFormat.EVO]["-"]["score"] == 1.6
     assert found[ScoreFormat.HARBOR] == {"reward.json": {"reward": 1.6, "correct": 1.0}}
     assert all(("-" not in texts) == form.has_files for form, texts in found.items())
 
