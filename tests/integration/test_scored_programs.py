@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from harness import git
@@ -105,6 +106,16 @@ def test_shinka_reads_the_files(tmp_path: Path) -> None:
     loaded = host.load_results(str(tmp_path))
     assert loaded["correct"]["correct"] is True
     assert loaded["metrics"]["combined_score"] == 1.6
+
+
+def test_harbor_reads_the_reward(tmp_path: Path) -> None:
+    host = pytest.importorskip("harbor.verifier.verifier")
+    score = scoring.Score(fitness=1.6, is_correct=True, estimate=2.0, code="OK", feedback="So.")
+    (text,) = scoring.texts_of(score, scoring.ScoreFormat.HARBOR).values()
+    (tmp_path / "reward.json").write_text(text)
+    verifier = host.Verifier.__new__(host.Verifier)
+    verifier.trial_paths = SimpleNamespace(reward_json_path=tmp_path / "reward.json")
+    assert verifier._parse_reward_json() == {"reward": 1.6, "correct": 1.0}
 
 
 def test_coral_reads_the_bundle() -> None:
