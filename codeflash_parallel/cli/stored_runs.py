@@ -178,6 +178,11 @@ def _show_candidate(candidate: CandidateResult, output: Output, *, timings: bool
 
         output.write_values(candidate_document(candidate))
         return
+    if output.form == Format.BRIEF:
+        from codeflash_parallel.report.brief import brief_candidate
+
+        output.write(brief_candidate(candidate))
+        return
     from codeflash_parallel.report.console import make_console, print_candidate
     from codeflash_parallel.report.timing_table import candidate_timings
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from codeflash_parallel.report.columns import ranked, speedup_cell, verdict_cell, verdict_sentence
+from collections.abc import Iterator
+
+from codeflash_parallel.report.columns import (
+    compared_words,
+    ranked,
+    speedup_cell,
+    verdict_cell,
+    verdict_sentence,
+)
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
-from codeflash_parallel.result.safe_text import encodable, one_line
+from codeflash_parallel.result.safe_text import encodable, one_line, printable
 
 #: Bytes of UTF-8. Agents' shells cut at 10,000 characters or more, and two answers have to fit.
 MOST_BYTES = 4_000
@@ -13,6 +21,8 @@ MOST_BYTES = 4_000
 _COMMAND_CHARACTERS = 200
 #: Characters of the verdict and of each reason, tried in this order until everything fits.
 _LENGTHS = (400, 160, 80, 40, 0)
+#: Characters of a value, and how many failures and hints are shown of one candidate.
+_VALUE, _SHOWN = 300, 3
 #: Statuses of which nothing is to be explained.
 _PLAIN = frozenset({CandidateStatus.WON, CandidateStatus.TIED, CandidateStatus.DUPLICATE})
 #: Codes that say all there is to say.
@@ -26,6 +36,28 @@ def brief(result: RunResult) -> str:
         if len(text.encode()) <= MOST_BYTES:
             return text
     return cut(text, f"codeflash-parallel show {one_line(result.run_id)}", after=_next(result))
+
+
+def brief_candidate(candidate: CandidateResult) -> str:
+    """Return one candidate: verdict, what differs or fails, its diff; what is too long for that is cut."""
+    lines = [_line(candidate, _LENGTHS[0]), *_evidence(candidate)]
+    if candidate.diff:
+        lines += ["its changes:", printable(candidate.diff).rstrip("\n")]
+    return cut("".join(f"{line}\n" for line in lines), "the same without --output-format brief")
+
+
+def _evidence(candidate: CandidateResult) -> Iterator[str]:
+    if found := candidate.difference:
+        yield f"first difference, in a call of {_short(one_line(found.test or found.target), _VALUE)}:"
+        yield f"  inputs: {_short(one_line(found.smaller_inputs or found.inputs), _VALUE)}"
+        yield f"  expected: {_short(one_line(found.smaller_expected or found.expected), _VALUE)}"
+        yield f"  got: {_short(one_line(found.smaller_got or found.got), _VALUE)}"
+    for failure in candidate.failures[:_SHOWN]:
+        yield f"fails: {one_line(failure.id)}: {_short(one_line(failure.message), _VALUE)}"
+    for hint in candidate.hints[:_SHOWN]:
+        yield f"review (not rejected): {_short(one_line(hint), _VALUE)}"
+    if compared := compared_words(candidate.values):
+        yield f"compared: {compared}"
 
 
 def cut(text: str, full: str, after: str = "") -> str:
@@ -56,6 +88,8 @@ def _line(candidate: CandidateResult, length: int) -> str:
         parts.append(speedup_cell(candidate.speedup))
     if candidate.duplicate_of:
         parts.append(f"same as {one_line(candidate.duplicate_of)}")
+    elif length and candidate.status.is_best and candidate.hints:
+        parts.append(_short(f"review: {one_line(candidate.hints[0])}", length))
     elif length and candidate.status not in _PLAIN and candidate.code not in _CLEAR:
         parts.append(_short(one_line(candidate.reason), length))
     return ", ".join(part for part in parts if part)

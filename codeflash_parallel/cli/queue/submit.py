@@ -12,7 +12,7 @@ from codeflash_parallel.candidates.submissions import read_submissions
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import Command
-from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.command_base import (
     add_common,
     daemon_of,
@@ -111,7 +111,7 @@ def _run(args: argparse.Namespace, output: Output) -> int:
     view = view_of(receipt, Newness.NEW if receipt.is_new else Newness.KNOWN)
     write_jobs(output, [view], daemon, lambda: jobs_words([view]))
     if output.form.is_text:
-        sys.stderr.write(_next(view))
+        sys.stderr.write(_next(view, output.form))
     return ExitCode.OK
 
 
@@ -145,12 +145,13 @@ def _request(args: argparse.Namespace, submissions: Sequence[Submission], settin
     )
 
 
-def _next(view: JobView) -> str:
+def _next(view: JobView, form: Format) -> str:
     """Return what can be done next."""
     known = "The same was submitted before; this is its job. " if view.newness == Newness.KNOWN else ""
     if view.job.state == JobState.DONE:
         return f"{known}See it: codeflash-parallel queue result {view.job.job_id}\n"
-    return f"{known}Wait for it: codeflash-parallel queue wait {view.job.job_id} --max 100s\n"
+    how = "--max 25s --output-format brief" if form == Format.BRIEF else "--max 100s"
+    return f"{known}Wait for it: codeflash-parallel queue wait {view.job.job_id} {how}\n"
 
 
 COMMANDS = {"queue submit": Command(_add_arguments, _run)}

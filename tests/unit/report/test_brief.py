@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from result_strategies import run_results
 
-from codeflash_parallel.report.brief import MOST_BYTES, brief, cut
+from codeflash_parallel.report.brief import MOST_BYTES, brief, brief_candidate, cut
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult
+from codeflash_parallel.result.result_model import CandidateResult, FirstDifference, RunFault, RunResult
 from codeflash_parallel.result.safe_text import one_line
 
 
@@ -88,3 +90,23 @@ def test_text_is_cut_between_lines_and_one_long_line_inside() -> None:
     text = cut("🙂" * 4_000, "show")
     assert text.startswith("🙂" * 900)
     assert text.endswith("\n... (cut; full: show)\n")
+
+
+def test_one_candidate_shows_what_differs_before_its_diff_and_no_line_is_wrapped() -> None:
+    long = "x" * 5_000
+    difference = FirstDifference(
+        target="m.py::f", test="tests/t.py::test_f", call=1, inputs=long, expected="1", got="2"
+    )
+    changed = "+" + "y" * 300
+    text = brief_candidate(
+        replace(WRONG, difference=difference, hints=("Look.",), diff=f"--- a\n{changed}\n")
+    )
+    assert len(text.encode()) <= MOST_BYTES
+    assert changed in text.splitlines()
+    assert text.index("expected: 1") < text.index("got: 2") < text.index("review (not rejected): Look.")
+    assert text.index("Look.") < text.index("its changes:")
+
+
+def test_of_one_that_may_be_applied_the_review_is_said() -> None:
+    tied = replace(WON, status=CandidateStatus.TIED, hints=("f gives another value for [].",))
+    assert "- quick: tied, review: f gives another value for []." in brief(run_of(tied))
