@@ -63,9 +63,9 @@ def _submitters(views: Sequence[JobView]) -> Markup:
 
 
 def _waiting(views: Sequence[JobView]) -> Iterator[Markup]:
-    for name, own in _by_submitter(views).items():
+    for number, (name, own) in enumerate(_by_submitter(views).items(), 1):
         yield element("h3", None, one_line(name, limit=80))
-        yield _jobs(f"Jobs of {one_line(name, limit=80)} that wait", own)
+        yield _jobs(f"Waiting {number}: {one_line(name, limit=80)}", own)
 
 
 def _jobs(caption: str, views: Sequence[JobView]) -> Markup:

@@ -135,10 +135,13 @@ def _speedups(result: RunResult, trace: RunTrace) -> Iterator[Markup]:
     if not plot:
         return
     words = (
-        "The dark line at 1x is the baseline. A thick line is an interval, the large dot on it the estimate; "
+        "The strong line at 1x is the baseline. A thick line is an interval, the large dot its estimate; "
         "~ marks figures of the race, which are for orientation, the others are confirmed claims."
     )
-    dots = " Small dots above: rounds on the calls of the tests; rings below: rounds on unseen ones."
+    dots = (
+        " Small dots above: rounds on the calls of the tests; rings below: rounds on unseen ones. "
+        "What is beyond an end of the axis is drawn on it."
+    )
     seen = {one.id: trace.rounds[one.id] for one in timed_candidates(result) if one.id in trace.rounds}
     yield element("figure", None, plot, element("figcaption", None, words + (dots if seen else "")))
     timed = timed_candidates(result)
@@ -215,12 +218,16 @@ def _calls(result: RunResult) -> Iterator[Markup]:
     found = [(one, one.difference) for one in ranked(result) if one.difference is not None]
     if found:
         yield element("h3", None, "Values that differ")
-        yield joined(_difference(one, first, "") for one, first in found[:_MOST_DIFFERENCES])
+        yield joined(
+            _difference(f"Difference {n}", *pair) for n, pair in enumerate(found[:_MOST_DIFFERENCES], 1)
+        )
         yield _more(_MOST_DIFFERENCES, len(found), "differences")
     beyond = [(one, one.outside) for one in ranked(result) if one.outside is not None]
     if beyond:
         yield element("h3", None, "Differences on inputs unlike all observed ones, which decide nothing")
-        yield joined(_difference(one, first, "unlike observed") for one, first in beyond[:_MOST_DIFFERENCES])
+        yield joined(
+            _difference(f"Outside {n}", *pair) for n, pair in enumerate(beyond[:_MOST_DIFFERENCES], 1)
+        )
         yield _more(_MOST_DIFFERENCES, len(beyond), "differences")
 
 
@@ -231,7 +238,7 @@ def _values_row(one: CandidateResult) -> Sequence[str]:
     return (one_line(one.id, limit=_NAME), *(f"{n:,}" for n in counts), v.level.value, words)
 
 
-def _difference(one: CandidateResult, first: FirstDifference, kind: str) -> Markup:
+def _difference(label: str, one: CandidateResult, first: FirstDifference) -> Markup:
     where = f"call {first.call}" + (", a fresh input made from one" if first.derived else "") + " of"
     breaks = f"unlike the observed inputs: {first.breaks}" if first.breaks else ""
     rows = [
@@ -239,12 +246,11 @@ def _difference(one: CandidateResult, first: FirstDifference, kind: str) -> Mark
         ("a smaller one", first.smaller_inputs, first.smaller_expected, first.smaller_got),
     ]
     name = one_line(one.id, limit=_NAME)
-    caption = " ".join(filter(None, (name, "against the baseline", f"({kind})" if kind else "")))
     shown = [(row[0], *map(code, row[1:])) for row in rows if any(row[1:])]
     return disclosure(
         f"{name}: {one_line(first.target, limit=200)}",
         paragraph(f"{where} ", code(first.test), f"; {breaks}" if breaks else ""),
-        table(caption, ("example", "inputs", "expected", "got"), shown),
+        table(f"{label}: {name}", ("example", "inputs", "expected", "got"), shown),
         paragraph("Run it again: ", code(one.reproduce)) if one.reproduce else Markup(),
     )
 
