@@ -5,6 +5,7 @@ Places along the axis are percentages: a plot takes the width that there is, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import floor, log, log10
 
@@ -21,8 +22,8 @@ from codeflash_parallel.run.run_trace import ArmRounds, StageSpan
 _NAME = 24
 #: Candidates in one plot, and rounds of one candidate; both are said where there are more.
 MOST_ARMS, MOST_ROUNDS = 60, 60
-#: Pixels: of a candidate's row (dashes of `styles.PLOT` are as long), of the axis, of a plot that is a file.
-_ROW, _AXIS, _WIDTH = 44, 24, 760
+#: Pixels: of a candidate's row (dashes of `styles.PLOT` are as long), of the axis; of a file.
+_ROW, _AXIS, _WIDTH, _BORDER = 44, 24, 760, 8
 #: Percent of the width that the axis leaves free at each end.
 _MARGIN = 2.0
 #: Labels on an axis, at most.
@@ -48,14 +49,14 @@ def speedup_plot(result: RunResult, rounds: Mapping[str, ArmRounds]) -> Markup:
 
 
 def file_of(plot: Markup) -> str:
-    """Return a plot as a file of its own."""
-    start, rest = plot.split(">", 1)
-    start = start.replace('width="100%"', f'width="{_WIDTH}"')
+    """Return a plot as a file of its own: with its style, a background and a border."""
+    found = re.search(r'height="(\d+)"', plot)
+    height = _BORDER * 2 + int(found.group(1) if found else 0)
+    frame: Attributes = {"xmlns": "http://www.w3.org/2000/svg", "width": _WIDTH, "height": height}
     style = element("style", None, Markup(COLOURS + PLOT))
     paper = element("rect", {"class": "paper", "width": "100%", "height": "100%"})
-    titles, _, drawn = rest.partition("</desc>")
-    xmlns = ' xmlns="http://www.w3.org/2000/svg"'
-    return f"{start}{xmlns}>{titles}</desc>{style}{paper}{drawn}\n"
+    inside = plot.replace('width="100%"', f'x="{_BORDER}" y="{_BORDER}" width="{_WIDTH - 2 * _BORDER}"', 1)
+    return f"{element('svg', frame, style, paper, Markup(inside))}\n"
 
 
 def _svg(name: str, title: str, words: str, height: int, *parts: Markup) -> Markup:

@@ -193,7 +193,7 @@ def _reason(one: CandidateResult) -> str:
     parts = [one.reason, dropped_words(one), *(f"Review: {hint}" for hint in one.hints)]
     if one.flags:
         parts.append(f"Its code adds: {flags_words(one.flags, 5)}.")
-    return " ".join(one_line(part, limit=_REASON) for part in parts if part)
+    return one_line(" ".join(one_line(part, limit=_REASON) for part in parts if part), limit=2 * _REASON)
 
 
 # --- values ----------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def _diffs(result: RunResult) -> Iterator[Markup]:
         added, removed = (
             sum(n.startswith(sign) and not n.startswith(sign * 3) for n in lines) for sign in "+-"
         )
-        summary = f"{one_line(one.id, limit=_NAME)}: {added} lines added, {removed} removed"
+        summary = f"{one_line(one.id, limit=_NAME)}: +{added} -{removed} lines"
         shown = [_diff_line(line) for line in lines[:_DIFF_LINES]]
         size = sum(map(len, shown))
         left -= size

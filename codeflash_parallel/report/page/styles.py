@@ -53,7 +53,7 @@ pre{{margin:.5rem 0;padding:.75rem;background:var(--box);border:1px solid var(--
 white-space:pre-wrap;overflow-wrap:anywhere}}
 pre.command{{user-select:all;font-size:1rem}}
 .scroll{{overflow-x:auto;margin:.75rem 0}}
-table{{border-collapse:collapse;font-size:.9rem}}
+table{{border-collapse:collapse;font-size:.9rem;min-width:min(100%,24rem)}}
 caption{{text-align:left;color:var(--soft);padding:.25rem 0}}
 th,td{{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-bottom:1px solid var(--rule)}}
 thead th{{color:var(--soft);font-weight:600;white-space:nowrap}}
