@@ -142,7 +142,7 @@ COMMANDS = {
 def _require_writable(args: argparse.Namespace, output: Output) -> None:
     """Notice before the run that a report cannot be written after it."""
     output.must_be_writable()
-    for report_path in filter(None, (args.junit_xml, args.markdown, args.html)):
+    for report_path in filter(None, (args.junit_xml, args.markdown, _plot_beside(args.markdown), args.html)):
         must_be_writable(Path(report_path))
 
 
@@ -277,18 +277,23 @@ def _report_all(result: RunResult, args: argparse.Namespace, output: Output) -> 
 
 
 def _write_markdown(result: RunResult, path: Path, *, with_timings: bool) -> None:
-    """Write the summary; beside a file `NAME.md` the plot that it shows: Markdown can only refer to one."""
+    """Write the summary, and beside it the plot that it shows: Markdown can only refer to one."""
     from codeflash_parallel.report.columns import timed_candidates
     from codeflash_parallel.report.markdown import markdown, timings_markdown
 
-    plot = path.with_suffix(".svg") if path.suffix == ".md" and timed_candidates(result) else None
-    if plot is not None:
+    plot = Path(_plot_beside(str(path))) if timed_candidates(result) else Path()
+    if plot.name:
         from codeflash_parallel.report.page.plots import file_of, speedup_plot
 
         write_file(plot, file_of(speedup_plot(result, _trace_of(result).rounds)))
     appendix = timings_markdown(result) if with_timings else ""
-    text = markdown(result, plot.name if plot is not None else "")
+    text = markdown(result, plot.name)
     write_file(path, "\n".join(filter(None, (text, appendix))))
+
+
+def _plot_beside(markdown: str) -> str:
+    """Return the path of the plot of a summary `NAME.md`; empty: a pipe has no place beside it."""
+    return f"{markdown.removesuffix('.md')}.svg" if markdown.endswith(".md") else ""
 
 
 def _trace_of(result: RunResult) -> RunTrace:

@@ -23,7 +23,7 @@ def queue_page(views: Sequence[JobView], health: Iterable[tuple[str, str]]) -> s
     """
     waiting, running = ([v for v in views if v.job.state is s] for s in (JobState.QUEUED, JobState.RUNNING))
     ended = [view for view in views if view.job.state in FINAL]
-    words = f"{len(waiting):,} jobs wait, {len(running):,} run, {len(ended):,} of those shown have ended."
+    words = f"Waiting: {len(waiting):,}. Running: {len(running):,}. Ended, of those shown: {len(ended):,}."
     return page(
         "Evaluation queue - codeflash-parallel",
         "Evaluation queue",
