@@ -18,7 +18,7 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
 #: Seconds for an answer.
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def browser_path() -> str:

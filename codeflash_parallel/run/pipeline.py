@@ -222,8 +222,8 @@ class Run:
         end = RunEnd(ending=Ending.OPEN if is_open else Ending.FINISHED, code=self._interrupted)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(partial(save_run, self._folder, result, candidates))
-            await anyio.to_thread.run_sync(self._timeline.save, self._folder)
             await anyio.to_thread.run_sync(write_end, self._folder, end)
+            await anyio.to_thread.run_sync(self._timeline.save, self._folder)
         self._ledger.announce(RunFinished(run_id=self._run_id, result=result))
         return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import exp
 from pathlib import Path
@@ -96,12 +97,9 @@ class TimelineRecorder:
         self._moments.append(Moment(at_ms, candidate, str(stage), slot))
 
     def save(self, run_dir: Path) -> None:
-        """Write the moments into the folder of the run.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        write_atomically(run_dir / _TIMELINE, text_of(tuple[Moment, ...], tuple(self._moments)))
+        """Write the moments into the folder of the run; a full disk costs the picture, not the run."""
+        with suppress(OSError):
+            write_atomically(run_dir / _TIMELINE, text_of(tuple[Moment, ...], tuple(self._moments)))
 
 
 def read_trace(run_dir: Path) -> RunTrace:

@@ -114,7 +114,7 @@ def test_the_keyboard_reaches_everything_that_can_be_opened(browser: Browser, fo
 @pytest.mark.parametrize("name", ["winner", "tie", "error", "no run", "many", "queue", "hostile 0"])
 def test_axe_finds_no_violation(name: str, browser: Browser, folder: Path) -> None:
     axe = Path(os.environ["AXE_CORE"]).read_text(encoding="utf-8")
-    for width, scheme in LOOKS[:: 3 if name == "many" else 1]:
+    for width, scheme in LOOKS[: 1 if name == "many" else None]:
         browser.show(folder / f"{name}.html", width=width, scheme=scheme)
         browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
         browser.run(f"{axe};0")

@@ -106,6 +106,7 @@ def table(
     rows: Iterable[Sequence[str]],
     *,
     figures: Iterable[int] = (),
+    notes: Sequence[str] = (),
     kind: str | None = None,
 ) -> Markup:
     """Return a table in a box of its own; the first cell of a row is its heading.
@@ -115,6 +116,7 @@ def table(
         header: names of the columns.
         rows: cells; a `td` or `th` is taken as it is.
         figures: places of the columns that are aligned to the right.
+        notes: sentences about the rows, each under its own; where the table scrolls, they stay in sight.
         kind: class of the table.
     """
     right = frozenset(figures)
@@ -130,7 +132,13 @@ def table(
         element("th", {"scope": "col", "class": "n" if n in right else None}, element("span", None, name))
         for n, name in enumerate(header)
     ]
-    body = (element("tr", None, *(cell(n, content) for n, content in enumerate(row))) for row in rows)
+    body = [
+        element("tr", {"class": "noted" if notes else None}, *(cell(n, text) for n, text in enumerate(row)))
+        for row in rows
+    ]
+    if notes:
+        cells = (element("td", {"colspan": len(header)}, element("div", None, note)) for note in notes)
+        body = [Markup(row + element("tr", None, below)) for row, below in zip(body, cells, strict=True)]
     return scroller(
         caption,
         element(

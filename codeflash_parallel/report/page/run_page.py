@@ -171,16 +171,11 @@ def _candidates(result: RunResult) -> Iterator[Markup]:
     if not result.candidates:
         yield paragraph("There are none.")
         return
-    rows = [
-        [
-            *(_verdict(one) if column.name == "verdict" else column.cell(one) for column in _COLUMNS),
-            element("td", {"class": "wide"}, _reason(one)),
-        ]
-        for one in ranked(result)[:_MOST_ROWS]
-    ]
-    header = [*(column.name for column in _COLUMNS), "why"]
+    shown = ranked(result)[:_MOST_ROWS]
+    rows = [[_verdict(one) if c.name == "verdict" else c.cell(one) for c in _COLUMNS] for one in shown]
+    header = [column.name for column in _COLUMNS]
     figures = [n for n, column in enumerate(_COLUMNS) if column.is_figure or column.name == "speedup"]
-    yield table("Candidates, the best first", header, rows, figures=figures)
+    yield table("Candidates, the best first", header, rows, figures=figures, notes=list(map(_reason, shown)))
     yield _more(_MOST_ROWS, len(result.candidates), "candidates")
 
 
@@ -201,20 +196,13 @@ def _reason(one: CandidateResult) -> str:
 
 def _calls(result: RunResult) -> Iterator[Markup]:
     checked = [one for one in ranked(result) if compared_words(one.values) and not one.duplicate_of]
-    rows = [_values_row(one) for one in checked[:_MOST_ROWS]]
+    rows, notes = (
+        list(map(_values_row, checked[:_MOST_ROWS])),
+        [_compared(one) for one in checked[:_MOST_ROWS]],
+    )
     if rows:
-        header = (
-            "candidate",
-            "captured",
-            "differ",
-            "fresh",
-            "differ",
-            "outside",
-            "differ",
-            "level",
-            "in words",
-        )
-        yield table("Calls compared with the baseline's", header, rows, figures=range(1, 7))
+        header = ("candidate", "captured", "differ", "fresh", "differ", "outside", "differ")
+        yield table("Calls compared with the baseline's", header, rows, figures=range(1, 7), notes=notes)
     found = [(one, one.difference) for one in ranked(result) if one.difference is not None]
     if found:
         yield element("h3", None, "Values that differ")
@@ -234,8 +222,11 @@ def _calls(result: RunResult) -> Iterator[Markup]:
 def _values_row(one: CandidateResult) -> Sequence[str]:
     v = one.values
     counts = (v.compared, v.differing, v.derived, v.derived_differing, v.outside, v.outside_differing)
-    words = element("td", {"class": "wide"}, one_line(compared_words(v).partition(": ")[2], limit=_REASON))
-    return (one_line(one.id, limit=_NAME), *(f"{n:,}" for n in counts), v.level.value, words)
+    return (one_line(one.id, limit=_NAME), *(f"{n:,}" for n in counts))
+
+
+def _compared(one: CandidateResult) -> str:
+    return one_line(compared_words(one.values), limit=2 * _REASON)
 
 
 def _difference(label: str, one: CandidateResult, first: FirstDifference) -> Markup:

@@ -59,8 +59,11 @@ th,td{{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-
 thead th{{color:var(--soft);font-weight:600;white-space:nowrap}}
 tbody th{{font-weight:600;overflow-wrap:break-word;min-width:9rem;max-width:22rem}}
 td{{overflow-wrap:break-word;min-width:3rem;max-width:34rem}}
+td[colspan]{{max-width:none;overflow-wrap:anywhere}}
 .n{{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}}
 .wide{{min-width:18rem}}
+.noted th,.noted td{{border-bottom:0;padding-bottom:0}}
+td div{{position:sticky;left:0;max-width:min(60rem,100vw - 2rem);color:var(--soft)}}
 .tag{{white-space:nowrap;font-weight:600}}
 .heat thead th+th span{{writing-mode:vertical-rl;max-height:12rem;overflow:hidden;white-space:nowrap}}
 .heat thead th{{vertical-align:bottom}}
