@@ -169,7 +169,7 @@ def _speedups(result: RunResult, trace: RunTrace) -> Iterator[Markup]:
 
 def _candidates(result: RunResult) -> Iterator[Markup]:
     if not result.candidates:
-        yield paragraph("There are none.")
+        yield paragraph("There are none." if result.complete else "None has a result.")
         return
     shown = ranked(result)[:_MOST_ROWS]
     rows = [[_verdict(one) if c.name == "verdict" else c.cell(one) for c in _COLUMNS] for one in shown]
@@ -337,7 +337,7 @@ def _lineage(result: RunResult) -> Iterator[Markup]:
     yield element("ul", {"class": "tree"}, *tree)
     alone = len(result.candidates) - len(placed)
     if alone:
-        yield paragraph(f"{alone:,} other candidates have neither a parent nor children.")
+        yield paragraph(f"Candidates with neither a parent nor children: {alone:,}.")
 
 
 def _node(one: CandidateResult) -> Iterator[str]:

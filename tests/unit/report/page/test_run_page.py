@@ -71,6 +71,7 @@ def test_the_page_of_a_winner_says_how_to_apply_it() -> None:
         ("error", "No verdict", "Mend them."),
         ("interrupted", "No verdict", "codeflash-parallel resume"),
         ("no candidates", "None correct", "There are none."),
+        ("error", "No verdict", "None has a result."),
     ],
 )
 def test_the_heading_is_the_verdict_and_what_is_next_follows(name: str, heading: str, words: str) -> None:
