@@ -26,6 +26,7 @@ COMMANDS = MappingProxyType(
         "resume": "Continue a run that was killed or interrupted; finished steps are not repeated.",
         "apply": "Write a candidate of an earlier run into your tree.",
         "show": "Show an earlier run, or one of its candidates in full.",
+        "report": "Write an earlier run as a page for a browser, one file without scripts.",
         "list": "List the earlier runs of this repository.",
         "clean": "Remove what earlier runs left in the cache.",
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
@@ -49,6 +50,7 @@ QUEUE_COMMANDS = MappingProxyType(
         "queue unpause": "Let jobs start again.",
         "queue retry": "Send dead jobs back to the queue.",
         "queue dead": "List the jobs whose attempts are used up, and what they printed last.",
+        "queue report": "Write the queue as a page for a browser: who waits and why, by submitter.",
         "queue metrics": "Write the queue's figures as Prometheus text.",
     }
 )
@@ -60,13 +62,16 @@ LEAVES = MappingProxyType({n: w for n, w in COMMANDS.items() if n != "queue"} | 
 _MODULES = MappingProxyType(
     {
         "run": ("run", "check", "resume"),
-        "stored_runs": ("apply", "show", "list", "clean"),
+        "stored_runs": ("apply", "show", "report", "list", "clean"),
         "serve": ("serve",),
         "score": ("score",),
         "doctor": ("doctor",),
         "mcp_server.command": ("mcp",),
         "queue.submit": ("queue submit",),
-        "queue.views": ("queue status", "queue list", "queue dead", "queue metrics"),
+        "queue.views": (
+            *("queue status", "queue list", "queue report"),
+            *("queue dead", "queue metrics"),
+        ),
         "queue.control": (
             *("queue wait", "queue result"),
             *("queue cancel", "queue pause", "queue unpause", "queue retry"),

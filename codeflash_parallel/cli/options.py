@@ -179,7 +179,16 @@ def add_reports(parser: argparse.ArgumentParser) -> None:
         "--junit-xml", metavar="PATH", default="", help="Also write JUnit XML, a suite a candidate."
     )
     group.add_argument(
-        "--markdown", metavar="PATH", default="", help="Also write a short summary in Markdown."
+        "--markdown",
+        metavar="PATH",
+        default="",
+        help="Also write a short summary in Markdown; beside NAME.md a plot of the speedups, NAME.svg.",
+    )
+    group.add_argument(
+        "--html",
+        metavar="PATH",
+        default="",
+        help="Also write a page for a browser, one file, as report does.",
     )
     add_timings(group)
     volume = group.add_mutually_exclusive_group()

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
+from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 
 if TYPE_CHECKING:
     from codeflash_parallel.report.json_lines import JsonLines
@@ -135,6 +135,22 @@ class Output:
             draw(drawn)
             self.write(drawn.getvalue())
         self._written = True
+
+    def write_page(self, page: Callable[[], str], values: Callable[[], Any]) -> None:
+        """Write a page for a browser, or the same as JSON values.
+
+        Raises:
+            UsageError: `NO_OUTPUT`: it would fill a terminal, or is to be brief.
+            EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        """
+        if not self.form.is_text:
+            self.write_values(values())
+        elif self._path is not None:
+            write_file(self._path, page())
+        elif self.form == Format.BRIEF or sys.stdout.isatty():
+            raise UsageError("NO_OUTPUT", "A page is long and for a browser.", "Give --output PATH.")
+        else:
+            say(page())
 
     def write(self, text: str) -> None:
         """Write text, cut where it has to be brief; a file appears whole or not at all.

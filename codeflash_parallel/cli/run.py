@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult
     from codeflash_parallel.run.evaluator import Evaluator
     from codeflash_parallel.run.provider_requests import Providers
+    from codeflash_parallel.run.run_trace import RunTrace
     from codeflash_parallel.workspace.git.git_candidates import FoundCandidate
 
 #: Settings of a stored run that may be changed: they change no verdict.
@@ -141,7 +142,7 @@ COMMANDS = {
 def _require_writable(args: argparse.Namespace, output: Output) -> None:
     """Notice before the run that a report cannot be written after it."""
     output.must_be_writable()
-    for report_path in filter(None, (args.junit_xml, args.markdown)):
+    for report_path in filter(None, (args.junit_xml, args.markdown, _plot_beside(args.markdown), args.html)):
         must_be_writable(Path(report_path))
 
 
@@ -264,11 +265,39 @@ def _report_all(result: RunResult, args: argparse.Namespace, output: Output) -> 
 
             write_file(Path(args.junit_xml), junit_xml(result))
         if args.markdown:
-            from codeflash_parallel.report.markdown import markdown, timings_markdown
+            _write_markdown(result, Path(args.markdown), with_timings=args.timings)
+        if args.html:
+            from codeflash_parallel.report.page.run_page import run_page
 
-            appendix = timings_markdown(result) if args.timings else ""
-            write_file(Path(args.markdown), "\n".join(filter(None, (markdown(result), appendix))))
+            write_file(Path(args.html), run_page(result, _trace_of(result)))
         report(result, output, quiet=args.quiet, verbose=args.verbose, timings=args.timings)
     except BrokenPipeError:
         drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
     return exit_code_of(result)
+
+
+def _write_markdown(result: RunResult, path: Path, *, with_timings: bool) -> None:
+    """Write the summary, and beside it the plot that it shows: Markdown can only refer to one."""
+    from codeflash_parallel.report.columns import timed_candidates
+    from codeflash_parallel.report.markdown import markdown, timings_markdown
+
+    plot = Path(_plot_beside(str(path))) if timed_candidates(result) else Path()
+    if plot.name:
+        from codeflash_parallel.report.page.plots import file_of, speedup_plot
+
+        write_file(plot, file_of(speedup_plot(result, _trace_of(result).rounds)))
+    appendix = timings_markdown(result) if with_timings else ""
+    text = markdown(result, plot.name)
+    write_file(path, "\n".join(filter(None, (text, appendix))))
+
+
+def _plot_beside(markdown: str) -> str:
+    """Return the path of the plot of a summary `NAME.md`; empty: a pipe has no place beside it."""
+    return f"{markdown.removesuffix('.md')}.svg" if markdown.endswith(".md") else ""
+
+
+def _trace_of(result: RunResult) -> RunTrace:
+    """Return what the folder of a run holds of its rounds; an empty list of candidates has no folder."""
+    from codeflash_parallel.run.run_trace import RunTrace, read_trace
+
+    return read_trace(Path(result.run_dir)) if result.run_dir else RunTrace()

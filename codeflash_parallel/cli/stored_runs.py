@@ -1,4 +1,4 @@
-"""`apply`, `show`, `list` and `clean`: commands on earlier runs; the report of a run and its exit code.
+"""`apply`, `show`, `report`, `list` and `clean`: commands on earlier runs; reports and exit codes of runs.
 
 `apply` is the only command that writes into the user's tree.
 """
@@ -193,6 +193,23 @@ def _show_candidate(candidate: CandidateResult, output: Output, *, timings: bool
     output.write_report(draw)
 
 
+# --- report ----------------------------------------------------------------------------------------------
+
+
+def _report_page(args: argparse.Namespace, output: Output) -> int:
+    """Write a run as a page for a browser: verdict, plots, differences, tests, lineage, timeline, diffs."""
+    from codeflash_parallel.report.page.run_page import page_document, run_page
+    from codeflash_parallel.run.run_folder import find_run, load_document, stored_result
+    from codeflash_parallel.run.run_trace import read_trace
+
+    output.must_be_writable()
+    repository, cache = find_places(args)
+    run_dir = find_run(cache / repository.key, args.run_name, with_result=False)
+    result, trace = stored_result(load_document(run_dir)), read_trace(run_dir)
+    output.write_page(lambda: run_page(result, trace), lambda: page_document(result, trace))
+    return ExitCode.OK
+
+
 # --- list ------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +293,7 @@ def _clean(args: argparse.Namespace, output: Output) -> int:
 COMMANDS = {
     "apply": Command(_add_apply, _apply),
     "show": Command(_add_show, _show),
+    "report": Command(add_run, _report_page),
     "list": Command(lambda _parser: None, _list),
     "clean": Command(_add_clean, _clean),
 }

@@ -1,6 +1,6 @@
-"""Forms of a result: console, progress, Markdown, JUnit XML and JSON lines; `queue/` has those of jobs.
+"""Forms of a result: console, Markdown, JUnit XML, JSON lines; `queue/` has jobs, `page/` has HTML pages.
 
 Offers: `columns.COLUMNS`, `console.print_report`, `progress_board.open_board`, `json_lines.JsonLines`,
 `junit.junit_xml`, `markdown.markdown`, `timing_table.run_timings`.
-Imports: `result`; `queue/` alone imports `queue`.
+Imports: `result`; `queue/` and `page/` alone import `queue`, `page/` alone `run`.
 """

@@ -99,17 +99,21 @@ def _short(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _next(result: RunResult) -> str:
-    """Return what can be done next, lines; empty where there is no run."""
+def next_step(result: RunResult) -> str:
+    """Return what can be done next: a command, or the hint of an error; empty where there is no run."""
     run_id = one_line(result.run_id)
     if result.error is not None and result.error.hint:
-        return f"next: {one_line(result.error.hint)}\n"
+        return one_line(result.error.hint)
     if not run_id:
         return ""
     if not result.complete:
-        return f"next: codeflash-parallel resume {run_id}\n"
+        return f"codeflash-parallel resume {run_id}"
     if result.winner is not None:
-        return f"next: codeflash-parallel apply {run_id}\n"
+        return f"codeflash-parallel apply {run_id}"
     told = next((one for one in result.candidates if one.status is CandidateStatus.REJECTED), None)
     which = f" --candidate {one_line(told.id)}" if told else ""
-    return f"next: codeflash-parallel show {run_id}{which}\n"
+    return f"codeflash-parallel show {run_id}{which}"
+
+
+def _next(result: RunResult) -> str:
+    return f"next: {words}\n" if (words := next_step(result)) else ""

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.report.columns import duration, ranked, total_ns
+from codeflash_parallel.report.columns import duration, timed_candidates, total_ns
 from codeflash_parallel.result.result_model import LineProfile, LineTiming, RunResult, Speedup
 from codeflash_parallel.result.safe_text import one_line, printable
 
@@ -46,7 +46,7 @@ def bars(result: RunResult, width: int) -> Table | None:
         result: a run.
         width: columns of the terminal.
     """
-    timed = [(c.id, c.speedup) for c in ranked(result) if c.speedup is not None and not c.duplicate_of]
+    timed = [(c.id, c.speedup) for c in timed_candidates(result) if c.speedup is not None]
     name = min(_NAME, max(len(_BASELINE), *(len(one_line(id_)) for id_, _ in timed), 0))
     room = min(_WIDEST, width - name - 2)
     if not timed or room < _NARROWEST:
@@ -131,7 +131,7 @@ def _table(name: str, profile: LineProfile, limit: int) -> Table:
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("%", justify="right", no_wrap=True)
     table.add_column("source", ratio=1, no_wrap=True, overflow="ellipsis")
-    shown = _hottest(profile.lines, limit)
+    shown = hottest(profile.lines, limit)
     sources = textwrap.dedent("\n".join(_source(line.text) for line in shown)).split("\n")
     for line, source in zip(shown, sources, strict=True):
         table.add_row(*_row(line, source, total))
@@ -156,7 +156,7 @@ def _source(text: str) -> str:
     return printable(text).replace("\n", " ").rstrip()
 
 
-def _hottest(lines: Sequence[LineTiming], limit: int) -> list[LineTiming]:
+def hottest(lines: Sequence[LineTiming], limit: int) -> list[LineTiming]:
     """Return at most `limit` lines (0: all) in their order, the coldest left out."""
     hottest = sorted(range(len(lines)), key=lambda place: -lines[place].time_ns)
     return [lines[place] for place in sorted(hottest[: limit or None])]

@@ -36,6 +36,9 @@ STYLES = {
 #: Columns of a terminal from which on the origin has a column of its own; else the reasons tell it.
 WIDE = 110
 
+#: Members of a list that are named, and characters of a name in it.
+_NAMED, _ID = 10, 40
+
 #: What a cell says where there is nothing to say.
 NOTHING = "-"
 
@@ -84,6 +87,18 @@ def speedup_cell(speedup: Speedup | None) -> str:
     return f"{sign}{speedup.estimate:.{digits}f}x ({low}-{high})"
 
 
+def timed_candidates(result: RunResult) -> list[CandidateResult]:
+    """Return the candidates with a speedup of their own, the best first."""
+    return [one for one in ranked(result) if one.speedup is not None and not one.duplicate_of]
+
+
+def speedup_words(result: RunResult) -> str:
+    """Return the best speedups as text, for readers that do not see a plot of them."""
+    timed = timed_candidates(result)
+    words = "; ".join(f"{one_line(c.id, limit=_ID)} {speedup_cell(c.speedup)}" for c in timed[:_NAMED])
+    return f"{words}{f' and {len(timed) - _NAMED} more' if len(timed) > _NAMED else ''}."
+
+
 def digits_of(speedup: float) -> int:
     """Return decimals that show three significant digits of a speedup."""
     return 2 if speedup < 10 else 1 if speedup < 100 else 0  # noqa: PLR2004 - powers of ten
@@ -125,10 +140,6 @@ COLUMNS = (
     ),
     Column(name="from", cell=origin_cell, style=lambda _: "dim", folds=True, from_width=WIDE),
 )
-
-
-#: Tests of a group that are named.
-_NAMED = 10
 
 
 def verdict_sentence(result: RunResult) -> str:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from urllib.parse import quote
 
-from codeflash_parallel.report.columns import COLUMNS, race_sentence, ranked, verdict_sentence
+from codeflash_parallel.report.columns import (
+    COLUMNS,
+    race_sentence,
+    ranked,
+    speedup_words,
+    verdict_sentence,
+)
 from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.result.safe_text import one_line, printable
@@ -17,9 +24,16 @@ _ACTIVE = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@])")
 _DIFF_LINES = 200
 
 
-def markdown(result: RunResult) -> str:
-    """Return the verdict, the table, the reasons, the winner's diff, and how the time divides."""
+def markdown(result: RunResult, plot: str = "") -> str:
+    """Return the verdict, the table, the reasons, the winner's diff, and how the time divides.
+
+    Args:
+        result: a run.
+        plot: path of the plot of its speedups, as the text refers to it; empty: there is none.
+    """
     parts = [f"**{_text(verdict_sentence(result))}**"]
+    if plot:
+        parts.append(f"![Speedups over the baseline: {_text(speedup_words(result))}](<{quote(plot)}>)")
     if result.candidates:
         parts += [_table(result), _reasons(result)]
     winner = result.candidate(result.winner) if result.winner is not None else None

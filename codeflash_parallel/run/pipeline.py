@@ -35,6 +35,7 @@ from codeflash_parallel.run.run_state import (
     write_end,
     write_request,
 )
+from codeflash_parallel.run.run_trace import TimelineRecorder
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
@@ -61,7 +62,8 @@ class Run:
         self._run_id, self._providers, self._mode, self._notes = run_id, providers, mode, notes
         self._folder = self._setup.run_dir(run_id)
         self._cache = StepCache(self._folder)
-        self._ledger = Ledger(run_id, observers)
+        self._timeline = TimelineRecorder()
+        self._ledger = Ledger(run_id, (self._timeline, *observers))
         self._steps = StepReporter(self._ledger.announce, run_id)
         self._policy = load_policy(self._settings.ranking, self._ledger.warn)
         self._scope = anyio.CancelScope()
@@ -225,6 +227,7 @@ class Run:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(partial(save_run, self._folder, result, candidates))
             await anyio.to_thread.run_sync(write_end, self._folder, end)
+            await anyio.to_thread.run_sync(self._timeline.save, self._folder)
         self._ledger.announce(RunFinished(run_id=self._run_id, result=result))
         return result
 

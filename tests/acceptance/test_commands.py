@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from expectations import assert_expected
 from harness import Place, assert_nothing_left, assert_same, git, load_fixture, picture
+from page_cases import assert_sound
 from test_fixtures import SHOWN, arguments
 
 RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
@@ -70,6 +71,7 @@ def test_from_run_to_apply(build: Callable[[str], Place]) -> None:
     wrong = {"status": "rejected", "code": "TESTS_FAILED"}
     rules = {**fixture.expected, "candidates": {**fixture.expected["candidates"], "wrong": wrong}}
     assert_expected(rules, as_stored)
+    assert_page_shows_the_race(place)
     assert_same(before, picture(place.repository))
     assert git(place.repository, "status", "--porcelain") == ""
     git(place.repository, "fsck", "--strict")
@@ -89,6 +91,24 @@ def assert_says_who_won(said: str) -> None:
     assert "count_seen" in said
     assert "seen.get(total - number, 0)" in said
     assert "for second in numbers[i + 1 :]:" in said
+
+
+def assert_page_shows_the_race(place: Place) -> None:
+    """The page of the stored run: sound, with every round of the winner's confirmation, and the timeline."""
+    page = place.state / "page.html"
+    assert place.run("report", "--output", str(page)).status == 0
+    root = assert_sound(page.read_text(encoding="utf-8"))
+    assert {plot.findtext("title") for plot in root.iter("svg")} == {
+        *("Speedups over the baseline", "Timeline of the slots"),
+    }
+    told = place.run("report", "--output-format", "json").document
+    winner = next(one for one in told["candidates"] if one["id"] == told["winner"])
+    rounds = told["rounds"][told["winner"]]
+    assert rounds["stage"] == winner["race"]["stage"] == "confirmation"
+    assert len(rounds["seen"]) == winner["race"]["rounds"]
+    assert min(rounds["seen"]) < winner["speedup"]["high"]
+    stages = {span["stage"] for span in told["timeline"] if span["candidate"] == told["winner"]}
+    assert {"checking", "racing"} <= stages
 
 
 def assert_applied_once(place: Place, run_id: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness import Place, assert_nothing_left, assert_same, picture
+from page_cases import assert_sound, text_in
 from queue_support import TARGET, answer, job_of, submit, with_queue
 
 from codeflash_parallel.queue.daemon_protocol import socket_of
@@ -96,6 +97,9 @@ def test_a_paused_queue_says_so_until_it_is_not(place: Place) -> None:
     assert "paused" in place.run("queue", "pause").stdout.decode()
     assert answer(place.run("queue", "status", "--json"))["health"]["paused"] is True
     assert "unpause" in place.run("queue", "status").stdout.decode()
+    page = text_in(assert_sound(place.run("queue", "report").stdout.decode()))
+    for words in ("Waiting: 1.", "no daemon is running (1)"):
+        assert words in page
     assert place.run("queue", "unpause").status == 0
     assert answer(place.run("queue", "status", "--json"))["health"]["paused"] is False
     text = place.run("queue", "metrics").stdout.decode()

@@ -54,7 +54,19 @@ CALLS = {
     "version": command("--version"),
     **{
         f"{name} --help": command(name, "--help")
-        for name in ("run", "check", "apply", "show", "list", "clean", "doctor", "serve", "score", "mcp")
+        for name in (
+            "run",
+            "check",
+            "apply",
+            "show",
+            "report",
+            "list",
+            "clean",
+            "doctor",
+            "serve",
+            "score",
+            "mcp",
+        )
     },
     **{f"{name} --help": command(*name.split(), "--help") for name in ("queue", *QUEUE_COMMANDS)},
 }

@@ -1,4 +1,4 @@
-"""Views of the queue: `queue status`, `queue list`, `queue dead` and `queue metrics`."""
+"""Views of the queue: `queue status`, `queue list`, `queue report`, `queue dead` and `queue metrics`."""
 
 from __future__ import annotations
 
@@ -232,6 +232,27 @@ def _list(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    _add_filters(parser)
+    add_common(parser)
+
+
+def _report(args: argparse.Namespace, output: Output) -> int:
+    """Write the queue as a page for a browser: who waits and why, by submitter, what runs and has ended."""
+    from codeflash_parallel.report.page.queue_page import queue_page
+
+    output.must_be_writable()
+    with open_queue(args) as client:
+        picture = _QueueView(views=_chosen_jobs(client, args), health=client.health())
+        daemon = client.daemon
+    health = picture.health
+    assert health is not None
+    output.write_page(
+        lambda: queue_page(picture.views, health_rows(health, daemon)), lambda: _document(picture, daemon)
+    )
+    return ExitCode.OK
+
+
 def _add_dead(parser: argparse.ArgumentParser) -> None:
     _add_limit(parser)
     add_common(parser)
@@ -275,6 +296,7 @@ def _metrics(args: argparse.Namespace, output: Output) -> int:
 COMMANDS = {
     "queue status": Command(_add_status, _status),
     "queue list": Command(_add_list, _list),
+    "queue report": Command(_add_report, _report),
     "queue dead": Command(_add_dead, _dead),
     "queue metrics": Command(_add_metrics, _metrics),
 }

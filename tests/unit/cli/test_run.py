@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 from xml.etree import ElementTree as ET
 
 import anyio
 import pytest
+from page_cases import assert_sound
 
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
@@ -22,6 +25,7 @@ from codeflash_parallel.result.result_model import (
     FailedTest,
     RunFault,
     RunResult,
+    Speedup,
     TestCounts,
 )
 from codeflash_parallel.run import evaluator as engine
@@ -173,6 +177,32 @@ def test_junit_and_markdown(tmp_path: Path) -> None:
     assert "```diff\n+x\n```" in text
 
 
+@pytest.mark.parametrize("speedup", [None, Speedup(estimate=2.0, low=1.9, high=2.1)], ids=["", "timed"])
+def test_a_page_and_the_plot_of_a_summary(
+    speedup: Speedup | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "WINNER", replace(WINNER, speedup=speedup))
+    assert main([*RUN, "-q", "--html", "new/page.html", "--markdown", "m m.md"]) == 0
+    assert_sound((tmp_path / "new/page.html").read_text("utf-8"))
+    text = (tmp_path / "m m.md").read_text("utf-8")
+    plot = tmp_path / "m m.svg"
+    assert plot.exists() == (speedup is not None)
+    assert (
+        "![Speedups over the baseline: fast \\~2.00x \\(1.90-2.10\\).](<m%20m.svg>)" in text
+    ) == plot.exists()
+    if plot.exists():
+        assert ET.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_a_summary_that_is_no_md_file_has_no_plot_beside_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(
+        sys.modules[__name__], "WINNER", replace(WINNER, speedup=Speedup(estimate=2.0, low=1.9, high=2.1))
+    )
+    assert main([*RUN, "-q", "--markdown", "step_summary"]) == 0
+    assert "![" not in (tmp_path / "step_summary").read_text("utf-8")
+    assert {path.name for path in tmp_path.iterdir()} == {"c", "step_summary"}
+
+
 def test_an_empty_folder_is_judged_at_once(tmp_path: Path, pretended, capsys) -> None:
     (tmp_path / "none").mkdir()
     assert main(["run", "--candidates", "none", "--output-format", "json"]) == 1
@@ -230,13 +260,20 @@ def test_a_check_lets_a_file_speak_of_races(tmp_path: Path, pretended) -> None:
     assert pretended.calls[0][1].time_budget == 3.0
 
 
-@pytest.mark.parametrize("option", ["--output", "--junit-xml", "--markdown"])
+@pytest.mark.parametrize("option", ["--output", "--junit-xml", "--markdown", "--html"])
 @pytest.mark.parametrize("place", ["c", "c/fast.patch/below", "c/fast.patch/far/below"])
 def test_a_report_that_cannot_be_written_is_noticed_before_the_run(
     option: str, place: str, pretended, capsys
 ) -> None:
     assert main([*RUN, "-q", option, place]) == 4
     assert f"{place} cannot be written: " in capsys.readouterr().err
+    assert pretended.calls == []
+
+
+def test_a_plot_that_cannot_be_written_is_noticed_before_the_run(tmp_path: Path, pretended, capsys) -> None:
+    (tmp_path / "m.svg").mkdir()
+    assert main([*RUN, "-q", "--markdown", "m.md"]) == 4
+    assert "m.svg cannot be written: Is a directory." in capsys.readouterr().err
     assert pretended.calls == []
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from page_cases import assert_sound
 
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
@@ -126,6 +127,44 @@ def test_show_for_programs(run_id: str, capsys) -> None:
     assert json.loads(capsys.readouterr().out)["winner"] == "fast"
     assert main(["show", "--candidate", "wrong", "--output-format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["code"] == "VALUE_DIFFERS"
+
+
+def test_report_writes_a_page_or_the_same_for_programs(run_id: str, tmp_path: Path, capsys) -> None:
+    assert main(["report", "--output", str(tmp_path / "new" / "page.html")]) == 0
+    root = assert_sound((tmp_path / "new" / "page.html").read_text("utf-8"))
+    assert root.findtext(".//h1") == "Winner: fast"
+    assert main(["report", run_id[:8]]) == 0
+    assert_sound(capsys.readouterr().out)
+    assert main(["report", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["winner"], data["rounds"], data["timeline"]) == ("fast", {}, [])
+
+
+def test_a_page_does_not_fill_a_terminal(run_id: str, monkeypatch, capsys) -> None:
+    assert main(["report", "--output-format", "brief"]) == 2
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert main(["report"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("Give --output PATH.") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nope"], 2, "no run 'nope'"),
+        (["--output", "."], 4, "Is a directory"),
+        (["--output", "m.py/page.html"], 4, "Not a directory"),
+        (["--output", "/dev/full"], 4, "No space left on device"),
+    ],
+)
+def test_a_page_that_cannot_be_made_is_one_line(
+    run_id: str, arguments: list[str], code: int, words: str, capsys
+) -> None:
+    assert main(["report", *arguments]) == code
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert words in said.split("\n")[0]
 
 
 def test_list(run_id: str, capsys) -> None:
