@@ -1,7 +1,8 @@
 """A small package that is called codeflash: what we build on of the real one's interface, and nothing else.
 
 Its own way of evaluation takes the first candidate that can be written into the file. Candidates are the
-arguments after file and function: files of texts; without any it prints its arguments and exits with 5.
+arguments after file and function: files of texts. With `wait` alone it prints its process id and waits; with
+other arguments it prints them and exits with 5.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 _MAIN = """
+import os
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from codeflash.languages.python.support import PythonSupport
@@ -17,6 +20,9 @@ from codeflash.models.models import CandidateEvaluationContext
 
 def main():
     words = sys.argv[1:]
+    if words == ["wait"]:
+        print(os.getpid(), flush=True)
+        time.sleep(60)
     if not words[0].endswith(".py"):
         print("codeflash's arguments:", words)
         sys.exit(5)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.config.settings_reader import read_settings
-from codeflash_parallel.hosts.codeflash.race_log import FunctionRace, RacedCandidate, RaceLog
+from codeflash_parallel.hosts.codeflash.race_log import FunctionRace, RaceLog
 from codeflash_parallel.result.candidate_model import CandidateId, FileText, FileTexts, Submission
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 from codeflash_parallel.result.outcome_codes import CandidateStatus
@@ -71,7 +71,7 @@ def racing_class(base: type[Any], given: Mapping[str, Any], log: RaceLog) -> typ
                 return super().determine_best_candidate(**rest)
             except CodeflashParallelError as error:
                 say(f"{error} codeflash evaluates the candidates itself.")
-                log.note_race(FunctionRace(function=_name(self), summary=one_line(str(error)), seconds=0.0))
+                log.note_race(FunctionRace(function=_name(self), summary=str(error)))
             finally:
                 self._noted = None
             return super().determine_best_candidate(**rest)
@@ -149,19 +149,19 @@ def _best(
     if result.error is not None or not result.complete:
         raise EnvironmentFault("NOT_JUDGED", result.error.message if result.error else result.summary)
     say(f"{_name(optimizer)}: {result.summary}")
-    raced = [_raced(one, result) for one in noted]
-    for one in raced:
-        if one.status in _WRONG:
-            context.record_failed_candidate(one.optimization_id)
-    best = next((_measured(optimizer, one, context) for one in noted if one.id == result.winner), None)
+    for one in noted:
+        found = result.candidate(one.id)
+        if found is not None and found.status in _WRONG:
+            context.record_failed_candidate(one.candidate.optimization_id)
+    winner = next((one for one in noted if one.id == result.winner), None)
+    best = _measured(optimizer, winner, context) if winner else None
     log.note_race(
         FunctionRace(
             function=_name(optimizer),
             run_id=result.run_id,
-            winner=best.candidate.optimization_id if best else "",
+            winner=winner.id if winner and best else "",
             summary=result.summary,
             seconds=round(seconds, 1),
-            candidates=raced,
         )
     )
     return best
@@ -227,19 +227,6 @@ def _generated_tests(optimizer: Any, baseline: Any) -> Iterator[str]:
 
 def _plain(test: Any) -> str:
     return (test.test_function_name or "").partition("[")[0]
-
-
-def _raced(one: NotedCandidate, result: RunResult) -> RacedCandidate:
-    found = result.candidate(one.id)
-    assert found is not None, "a submitted candidate has a result"
-    return RacedCandidate(
-        id=one.id,
-        optimization_id=one.candidate.optimization_id,
-        status=found.status.value,
-        code=found.code.value,
-        reason=one_line(found.reason),
-        speedup=found.speedup.estimate if found.speedup else None,
-    )
 
 
 def _measured(optimizer: Any, one: NotedCandidate, context: Any) -> Any:

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RacedCandidate:
-    """A candidate of codeflash's.
-
-    Attributes:
-        id: in our run.
-        optimization_id: codeflash's own.
-        speedup: estimate; `None`: it was not timed.
-    """
-
-    id: str
-    optimization_id: str
-    status: str
-    code: str
-    reason: str
-    speedup: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionRace:
-    """What became of the candidates of one function.
+    """The race of one function's candidates.
 
     Attributes:
         function: `path.py::qualname`.
-        run_id: `codeflash-parallel show` tells more; empty: there was no run.
-        winner: `optimization_id` of the candidate that codeflash was given; empty: none.
+        run_id: `codeflash-parallel show` tells about each candidate; empty: there was no run.
+        winner: the candidate that codeflash was given, by its name in the run; empty: none.
         summary: one sentence.
-        seconds: wall time of the evaluation, codeflash's own measurement of the winner left out.
+        seconds: wall time of the run; codeflash's own measurement of the winner is not part of it.
     """
 
     function: str
     run_id: str = ""
     winner: str = ""
     summary: str
-    seconds: float
-    candidates: Sequence[RacedCandidate] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -21,20 +22,27 @@ def project(tmp_path: Path) -> Path:
     return make_project(tmp_path / "project")
 
 
-def command(project: Path, version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command beside a small codeflash of a version."""
-    path = os.pathsep.join(
-        filter(None, (str(install(project.parent / "site", version)), os.environ.get("PYTHONPATH")))
-    )
-    return subprocess.run(
+def start(project: Path, version: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start the command beside a small codeflash of a version."""
+    site = str(install(project.parent / "site", version))
+    path = os.pathsep.join(filter(None, (site, os.environ.get("PYTHONPATH"))))
+    cache = str(project.parent / "cache")
+    return subprocess.Popen(
         [sys.executable, "-m", "codeflash_parallel", "codeflash", *arguments],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": path, "CODEFLASH_PARALLEL_CACHE_DIR": str(project.parent / "cache")},
-        capture_output=True,
+        env={**os.environ, "PYTHONPATH": path, "CODEFLASH_PARALLEL_CACHE_DIR": cache},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
     )
+
+
+def command(project: Path, version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    with start(project, version, *arguments) as process:
+        out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def test_without_codeflash_the_way_to_install_it_is_said(project: Path, capsys, monkeypatch) -> None:
@@ -82,3 +90,17 @@ def test_bad_settings_are_said_before_it_is_started(project: Path) -> None:
     done = command(project, "0.20.9", "--", "--all")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: confidence")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_codeflash_too(project: Path, number: signal.Signals, code: int) -> None:
+    with start(project, "0.21.0", "--json", "--", "wait") as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # another version
+        child = int(process.stderr.readline())
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert json.loads(out)["exit_code"] == code
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
