@@ -27,6 +27,8 @@ NOT_RUN = {
     ".venv/bin/nox": "runs all tests, or needs the package index",
     "python3 -m venv ~/codeflash": "needs the package index: the README's first command does the same",
     '~/codeflash/bin/pip install -q "$CHECKOUT"': "needs the package index, as above",
+    "pip install 'codeflash-parallel[codeflash]'": "needs the package index",
+    "codeflash-parallel codeflash": "needs codeflash and its service: tests/integration/test_codeflash_races.py",
     "nox -s selftest": "takes minutes: tests/integration/test_selftest.py runs the same program",
 }
 #: Page → the test that executes it in another way.

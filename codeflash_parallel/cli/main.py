@@ -32,6 +32,7 @@ COMMANDS = MappingProxyType(
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
         "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
         "score": "Say how fit a program of an evolution loop is: the lower bound of its speedup, or 0.",
+        "codeflash": "Run the installed codeflash; its candidates are raced here instead of one by one.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
         "mcp": "Serve these commands as tools of the Model Context Protocol, on standard input and output.",
     }
@@ -64,7 +65,8 @@ _MODULES = MappingProxyType(
         "run": ("run", "check", "resume"),
         "stored_runs": ("apply", "show", "report", "list", "clean"),
         "serve": ("serve",),
-        "score": ("score",),
+        "hosts.score": ("score",),
+        "hosts.codeflash": ("codeflash",),
         "doctor": ("doctor",),
         "mcp_server.command": ("mcp",),
         "queue.submit": ("queue submit",),
