@@ -145,7 +145,7 @@ def _rounds(rounds: ArmRounds, axis: _Axis, middle: int) -> Iterator[Markup]:
 #: Pixels of a lane.
 _LANE = 26
 #: Percent of the width that the names of lanes take at the left; a phase that is narrower has no name.
-_NAMES, _NARROW = 17.0, 12.0
+_NAMES, _NARROW = 17.0, 16.0
 #: Spans that are drawn.
 MOST_SPANS = 800
 
