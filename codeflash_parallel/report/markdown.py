@@ -33,7 +33,8 @@ def markdown(result: RunResult, plot: str = "") -> str:
     """
     parts = [f"**{_text(verdict_sentence(result))}**"]
     if plot:
-        parts.append(f"![Speedups over the baseline: {_text(speedup_words(result))}](<{quote(plot)}>)")
+        address = quote(plot.encode("utf-8", "surrogateescape"))
+        parts.append(f"![Speedups over the baseline: {_text(speedup_words(result))}](<{address}>)")
     if result.candidates:
         parts += [_table(result), _reasons(result)]
     winner = result.candidate(result.winner) if result.winner is not None else None

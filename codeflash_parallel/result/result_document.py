@@ -52,10 +52,10 @@ def _finite_speedup(speedup: Document | None) -> Document | None:
 
 
 def _object(values: Document) -> Document:
-    return {encodable(name): _readable(value) for name, value in values.items()}
+    return {encodable(name): readable(value) for name, value in values.items()}
 
 
-def _readable(value: Any) -> Any:
+def readable(value: Any) -> Any:
     """Return JSON values with text that every reader accepts, and null for what is no number."""
     match value:
         case str():
@@ -65,6 +65,6 @@ def _readable(value: Any) -> Any:
         case dict():
             return _object(value)
         case list():
-            return [_readable(item) for item in value]
+            return [readable(item) for item in value]
         case _:
             return value

@@ -95,11 +95,6 @@ def disclosure(summary: str, *parts: Markup) -> Markup:
     return element("details", None, element("summary", None, summary), joined(parts))
 
 
-def scroller(name: str, *parts: Markup) -> Markup:
-    """Return a box that scrolls by itself where the page is narrow, with the keyboard, too."""
-    return element("section", {"class": "scroll", "aria-label": name, "tabindex": 0}, *parts)
-
-
 def table(
     caption: str,
     header: Sequence[str],
@@ -109,7 +104,7 @@ def table(
     notes: Sequence[str] = (),
     kind: str | None = None,
 ) -> Markup:
-    """Return a table in a box of its own; the first cell of a row is its heading.
+    """Return a table in a box that scrolls by itself, with the keyboard, too; a row begins with its heading.
 
     Args:
         caption: names the table and its box; a page has each one once.
@@ -139,16 +134,14 @@ def table(
     if notes:
         cells = (element("td", {"colspan": len(header)}, element("div", None, note)) for note in notes)
         body = [Markup(row + element("tr", None, below)) for row, below in zip(body, cells, strict=True)]
-    return scroller(
-        caption,
-        element(
-            "table",
-            {"class": kind},
-            element("caption", None, caption),
-            element("thead", None, element("tr", None, *heads)),
-            element("tbody", None, joined(body)),
-        ),
+    whole = element(
+        "table",
+        {"class": kind},
+        element("caption", None, caption),
+        element("thead", None, element("tr", None, *heads)),
+        element("tbody", None, joined(body)),
     )
+    return element("section", {"class": "scroll", "aria-label": caption, "tabindex": 0}, whole)
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> Markup:

@@ -145,7 +145,7 @@ def _rounds(rounds: ArmRounds, axis: _Axis, middle: int) -> Iterator[Markup]:
 #: Pixels of a lane.
 _LANE = 26
 #: Percent of the width that the names of lanes take at the left; a phase that is narrower has no name.
-_NAMES, _NARROW = 17.0, 12.0
+_NAMES, _NARROW = 17.0, 16.0
 #: Spans that are drawn.
 MOST_SPANS = 800
 
@@ -170,15 +170,10 @@ def timeline_plot(spans: Sequence[StageSpan], rejected: frozenset[str]) -> Marku
         return element("rect", {"class": kind, **place}, *title)
 
     slots = sorted({span.slot for span in spans if span.slot})
-    lanes = {f"slot {slot}": slot for slot in slots}
-    clean = any(span.stage == Stage.CONFIRMING for span in spans)
-    names = ["phase", *lanes, *(["clean"] if clean else [])]
+    confirms = any(span.stage == Stage.CONFIRMING for span in spans)
+    names = ["phase", *(f"slot {slot}" for slot in slots), *(["clean"] if confirms else [])]
     height = _LANE * len(names) + 24
-    parts: list[Markup] = []
-    for n, name in enumerate(names):
-        parts.append(element("text", {"x": "0", "y": _LANE * n + 17}, name))
-        y = _LANE * (n + 1) - 0.5
-        parts.append(element("line", {"class": "lane", "x1": "0", "x2": "100%", "y1": y, "y2": y}))
+    parts = [part for n, name in enumerate(names) for part in _lane(name, _LANE * n)]
     for span in (span for span in spans if not span.candidate):
         parts.append(bar(span, "phase", 2, _LANE - 5, element("title", None, _words(span))))
         if x(span.to_ms) - x(span.from_ms) >= _NARROW:
@@ -188,15 +183,20 @@ def timeline_plot(spans: Sequence[StageSpan], rejected: frozenset[str]) -> Marku
         parts.append(bar(race, "race", _LANE, _LANE * (len(names) - 1), title))
     worked = [span for span in spans if span.candidate and (span.slot or span.stage == Stage.CONFIRMING)]
     for span in worked[:MOST_SPANS]:
-        lane = names.index(f"slot {span.slot}") if span.slot else len(names) - 1
+        lane = names.index(f"slot {span.slot}" if span.slot else "clean")
         kind = "failed" if span.candidate in rejected and span.slot else span.stage
         parts.append(bar(span, kind, _LANE * lane + 3, _LANE - 7, element("title", None, _words(span))))
-    for share in (0.0, 0.5, 1.0):
-        anchor = {0.0: "start", 0.5: "middle", 1.0: "end"}[share]
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
         label: Attributes = {"x": f"{x(end_ms * share):.2f}%", "y": height - 6, "text-anchor": anchor}
         parts.append(element("text", {**label, "class": "soft"}, f"{end_ms * share / 1e3:.1f} s"))
     words = f"{len(slots)} slots over {end_ms / 1e3:.1f} seconds; the table below has the same."
     return _svg("timeline", "Timeline of the slots", words, height, *parts)
+
+
+def _lane(name: str, top: int) -> Iterator[Markup]:
+    yield element("text", {"x": "0", "y": top + 17}, name)
+    below = top + _LANE - 0.5
+    yield element("line", {"class": "lane", "x1": "0", "x2": "100%", "y1": below, "y2": below})
 
 
 def exclusive_sections(spans: Sequence[StageSpan]) -> list[StageSpan]:

@@ -44,8 +44,9 @@ from codeflash_parallel.report.page.plots import (
     timeline_plot,
 )
 from codeflash_parallel.report.timing_table import footer, isolation_words, machinery_rows
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.outcome_codes import CandidateStatus
-from codeflash_parallel.result.result_document import document
+from codeflash_parallel.result.result_document import document, readable
 from codeflash_parallel.result.result_model import CandidateResult, FirstDifference, LineProfile, RunResult
 from codeflash_parallel.result.safe_text import one_line, printable
 from codeflash_parallel.run.run_trace import RunTrace, StageSpan, spans_of
@@ -104,9 +105,8 @@ def run_page(result: RunResult, trace: RunTrace) -> str:
 
 def page_document(result: RunResult, trace: RunTrace) -> dict[str, Any]:
     """Return everything that the page shows as JSON has it: the run's document, rounds and timeline."""
-    rounds = {name: arm._asdict() for name, arm in trace.rounds.items()}
-    timeline = [span._asdict() for span in spans_of(trace.moments)]
-    return {**document(result), "rounds": rounds, "timeline": timeline}
+    more = {"rounds": to_plain(trace.rounds), "timeline": to_plain(spans_of(trace.moments))}
+    return {**document(result), **readable(more)}
 
 
 def _next(result: RunResult) -> Markup:
@@ -123,7 +123,7 @@ def _more(shown: int, there: int, what: str) -> Markup:
     """Say what is left out; empty: nothing."""
     if there <= shown:
         return Markup()
-    left = f"{there - shown:,} more {what} are not shown: the page is bounded; --json has all of them."
+    left = f"{there - shown:,} more {what} are not shown: the page is bounded; report --json has all of them."
     return element("p", {"class": "note"}, left)
 
 
@@ -142,9 +142,9 @@ def _speedups(result: RunResult, trace: RunTrace) -> Iterator[Markup]:
         " Small dots above: rounds on the calls of the tests; rings below: rounds on unseen ones. "
         "What is beyond an end of the axis is drawn on it."
     )
-    seen = {one.id: trace.rounds[one.id] for one in timed_candidates(result) if one.id in trace.rounds}
-    yield element("figure", None, plot, element("figcaption", None, words + (dots if seen else "")))
     timed = timed_candidates(result)
+    seen = {one.id: trace.rounds[one.id] for one in timed if one.id in trace.rounds}
+    yield element("figure", None, plot, element("figcaption", None, words + (dots if seen else "")))
     yield _more(MOST_ARMS, len(timed), "candidates")
     yield paragraph(race_sentence(result))
     rows = [
@@ -196,27 +196,16 @@ def _reason(one: CandidateResult) -> str:
 
 def _calls(result: RunResult) -> Iterator[Markup]:
     checked = [one for one in ranked(result) if compared_words(one.values) and not one.duplicate_of]
-    rows, notes = (
-        list(map(_values_row, checked[:_MOST_ROWS])),
-        [_compared(one) for one in checked[:_MOST_ROWS]],
-    )
-    if rows:
+    shown = checked[:_MOST_ROWS]
+    if shown:
         header = ("candidate", "captured", "differ", "fresh", "differ", "outside", "differ")
+        rows, notes = map(_values_row, shown), list(map(_compared, shown))
         yield table("Calls compared with the baseline's", header, rows, figures=range(1, 7), notes=notes)
-    found = [(one, one.difference) for one in ranked(result) if one.difference is not None]
-    if found:
-        yield element("h3", None, "Values that differ")
-        yield joined(
-            _difference(f"Difference {n}", *pair) for n, pair in enumerate(found[:_MOST_DIFFERENCES], 1)
-        )
-        yield _more(_MOST_DIFFERENCES, len(found), "differences")
-    beyond = [(one, one.outside) for one in ranked(result) if one.outside is not None]
-    if beyond:
-        yield element("h3", None, "Differences on inputs unlike all observed ones, which decide nothing")
-        yield joined(
-            _difference(f"Outside {n}", *pair) for n, pair in enumerate(beyond[:_MOST_DIFFERENCES], 1)
-        )
-        yield _more(_MOST_DIFFERENCES, len(beyond), "differences")
+    yield from _differences(
+        "Values that differ", "Difference", [(one, one.difference) for one in ranked(result)]
+    )
+    beyond = "Differences on inputs unlike all observed ones, which decide nothing"
+    yield from _differences(beyond, "Outside", [(one, one.outside) for one in ranked(result)])
 
 
 def _values_row(one: CandidateResult) -> Sequence[str]:
@@ -227,6 +216,17 @@ def _values_row(one: CandidateResult) -> Sequence[str]:
 
 def _compared(one: CandidateResult) -> str:
     return one_line(compared_words(one.values), limit=2 * _REASON)
+
+
+def _differences(
+    heading: str, label: str, firsts: Iterable[tuple[CandidateResult, FirstDifference | None]]
+) -> Iterator[Markup]:
+    found = [(one, first) for one, first in firsts if first is not None]
+    if found:
+        yield element("h3", None, heading)
+    for number, (one, first) in enumerate(found[:_MOST_DIFFERENCES], 1):
+        yield _difference(f"{label} {number}", one, first)
+    yield _more(_MOST_DIFFERENCES, len(found), "differences")
 
 
 def _difference(label: str, one: CandidateResult, first: FirstDifference) -> Markup:

@@ -37,7 +37,7 @@ STYLE = f"""{COLOURS}{PLOT}
 *{{box-sizing:border-box}}
 body{{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}}
 main{{max-width:72rem;margin:0 auto;padding:1rem 1rem 4rem;outline:0}}
-h1{{font-size:1.7rem;line-height:1.25;margin:.5rem 0;overflow-wrap:anywhere}}
+h1{{font-size:clamp(1.25rem,4vw + .3rem,1.7rem);line-height:1.25;margin:.5rem 0;overflow-wrap:anywhere}}
 h2{{font-size:1.25rem;margin:2.5rem 0 .5rem;padding-top:.5rem;border-top:1px solid var(--rule)}}
 h3{{font-size:1rem;margin:1.25rem 0 .25rem;overflow-wrap:anywhere}}
 p,li,dd,summary{{overflow-wrap:anywhere}}

@@ -25,7 +25,7 @@ from result_strategies import run_results
 from codeflash_parallel.report.page.run_page import page_document, run_page
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.run.run_trace import RunTrace
+from codeflash_parallel.run.run_trace import ArmRounds, RunTrace
 
 
 def page_of(name: str, trace: RunTrace = TRACE) -> str:
@@ -140,10 +140,17 @@ def test_two_hundred_candidates_and_five_thousand_tests_fit_and_what_is_cut_is_s
 def test_everything_on_the_page_can_be_had_as_json() -> None:
     data = page_document(RUNS["winner"], TRACE)
     assert data["winner"] == "best"
-    assert data["rounds"]["best"]["seen"] == (2.4, 2.6)
+    assert data["rounds"]["best"]["seen"] == [2.4, 2.6]
     assert {"candidate": "wrong", "stage": "checking", "slot": 2, "from_ms": 61.0, "to_ms": 80.0} in data[
         "timeline"
     ]
+
+
+def test_names_in_json_can_be_read_by_anyone() -> None:
+    trace = RunTrace(rounds={"\ud800": ArmRounds("race", (float("inf"),), ())})
+    assert page_document(RUNS["winner"], trace)["rounds"] == {
+        "\\ud800": {"stage": "race", "seen": [None], "unseen": []}
+    }
 
 
 def test_a_winner_that_needs_a_look_says_so_beside_its_reason() -> None:
