@@ -143,6 +143,7 @@ def _best(
         UsageError, EnvironmentFault: there is no verdict.
     """
     began = time.monotonic()
+    say(f"{_name(optimizer)}: one run with {len(noted)} of its candidates…")
     with _generated_tests(optimizer, noted[0].given["original_code_baseline"]) as folder:
         result = evaluate_noted(optimizer, noted, {**given, "extra_tests": folder})
     seconds = time.monotonic() - began

@@ -65,8 +65,9 @@ def test_without_a_run_it_evaluates_in_its_own_way(
     assert (race["function"], race["run_id"], race["winner"]) == ("a.py::f", "", "")
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "codeflash-parallel: Candidate 2 is left out: invalid syntax (<unknown>, line 1)"
-    assert "not in a git repository" in said[1]
-    assert said[1].endswith("codeflash evaluates the candidates itself.")
+    assert said[1] == "codeflash-parallel: a.py::f: one run with 1 of its candidates…"
+    assert "not in a git repository" in said[2]
+    assert said[2].endswith("codeflash evaluates the candidates itself.")
 
 
 def test_without_candidates_that_change_anything_there_is_no_run(tmp_path: Path) -> None:
