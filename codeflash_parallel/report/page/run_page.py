@@ -411,29 +411,24 @@ def _profile(name: str, profile: LineProfile) -> Markup:
 
 
 def _diffs(result: RunResult) -> Iterator[Markup]:
-    left = _ALL_DIFFS
-    for one in (one for one in ranked(result) if one.diff):
+    left, with_diff = _ALL_DIFFS, [one for one in ranked(result) if one.diff]
+    for one in with_diff[:_MOST_ROWS]:
         lines = one.diff.rstrip("\n").split("\n")
         added, removed = (
             sum(n.startswith(sign) and not n.startswith(sign * 3) for n in lines) for sign in "+-"
         )
         summary = f"{one_line(one.id, limit=_NAME)}: +{added} -{removed} lines"
-        shown = [_diff_line(line) for line in lines[:_DIFF_LINES]]
-        size = sum(map(len, shown))
-        left -= size
-        if left < 0:
+        if left <= 0:
             words = "Left out, because the page is bounded; it is the file "
             yield disclosure(summary, paragraph(words, code(one.diff_path or "that the run has stored")))
-            left += size
             continue
+        shown = [_diff_line(line) for line in lines[:_DIFF_LINES]]
+        left -= sum(map(len, shown))
         more = f"{len(lines) - len(shown):,} more lines" if len(lines) > len(shown) else ""
-        why = paragraph(bounded(one.explanation))
-        yield disclosure(
-            summary,
-            why,
-            element("pre", {"class": "diff"}, element("code", None, Markup("\n".join(shown)))),
-            paragraph(more),
-        )
+        text = element("code", None, Markup("\n".join(shown)))
+        whole = element("pre", {"class": "diff"}, text)
+        yield disclosure(summary, paragraph(one.explanation), whole, paragraph(more))
+    yield _more(_MOST_ROWS, len(with_diff), "diffs")
 
 
 def _diff_line(line: str) -> Markup:
