@@ -117,7 +117,7 @@ def test_codeflash_itself_is_given_the_winner(tmp_path: Path) -> None:
             },
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=480,
             check=False,
         )
     assert done.returncode == 0, done.stderr
