@@ -31,6 +31,7 @@ COMMANDS = MappingProxyType(
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
         "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
         "score": "Say how fit a program of an evolution loop is: the lower bound of its speedup, or 0.",
+        "gate": "Say whether a change made benchmarks slower: base against head, in turn on one core.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
         "mcp": "Serve these commands as tools of the Model Context Protocol, on standard input and output.",
     }
@@ -63,6 +64,7 @@ _MODULES = MappingProxyType(
         "stored_runs": ("apply", "show", "list", "clean"),
         "serve": ("serve",),
         "score": ("score",),
+        "gate": ("gate",),
         "doctor": ("doctor",),
         "mcp_server.command": ("mcp",),
         "queue.submit": ("queue submit",),

@@ -25,6 +25,7 @@ JSON_CALLS = {
     "serve": (("--project", "absent"), 2, "error.code", "NO_PROJECT"),
     "doctor": (("--python", sys.executable), 0, "fit", True),
     "score": (("absent.py", "--target", "a.py"), 2, "error.code", "NO_SUCH_TARGET"),
+    "gate": (("--base", "absent"), 2, "error.code", "BAD_BASE"),
     "mcp": (("--project", "absent"), 2, "error.code", "NO_PROJECT"),
     "queue submit": ((), 2, "error.code", "NO_CANDIDATES"),
     "queue wait": (("j1",), 2, "error.code", "UNKNOWN_JOB"),
