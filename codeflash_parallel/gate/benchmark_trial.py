@@ -221,7 +221,7 @@ LEAST_LAYOUTS = 9
 _SHARE = 0.8
 #: Rounds of one set of processes take this part of the budget's at most, if there are to be a few more sets.
 #: A set's mean counts once: more rounds make it surer, and cost less than new processes.
-_ROUNDS_SHARE, _USUAL_LAYOUTS, _MOST_ROUNDS = 0.25, 12, 6
+_ROUNDS_SHARE, _USUAL_LAYOUTS, _MOST_ROUNDS = 0.25, 12, 4
 
 
 def sorted_out(
@@ -234,7 +234,7 @@ def sorted_out(
     out: dict[str, tuple[str, str]] = {}
     costs: dict[str, tuple[int, int]] = {}
     for name, base_ns in base.items():
-        head_ns = head[name]
+        head_ns = head.get(name, 0)
         if isinstance(base_ns, str):
             out[name] = (NO_BASE, f"the base does not run it: {base_ns}")
         elif isinstance(head_ns, str):
