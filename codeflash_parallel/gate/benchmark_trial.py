@@ -219,9 +219,9 @@ async def tried(side: GateSide, work: GateWork, names: Sequence[str]) -> dict[st
 LEAST_LAYOUTS = 9
 #: What is too long for one round of so many sets in this part of the budget is left out.
 _SHARE = 0.8
-#: Rounds of one set of processes take this part of the budget's at most, if there are to be a few more sets.
-#: A set's mean counts once: more rounds make it surer, and cost less than new processes.
-_ROUNDS_SHARE, _USUAL_LAYOUTS, _MOST_ROUNDS = 0.25, 12, 4
+#: CPU time that rounds of one set of processes may take, as part of the budget: new processes take more, and
+#: a set's median counts once. So many palindromes of a benchmark are wanted in a round, then more rounds.
+_ROUNDS_SHARE, _WANTED, _MOST_PALINDROMES, _MOST_ROUNDS = 0.0125, 4, 8, 4
 
 
 def sorted_out(
@@ -253,10 +253,19 @@ def sorted_out(
             needed_s = (longest_ns - left_ns) * LEAST_LAYOUTS / _SHARE / 1e9
             out[name] = ("too_noisy", f"it is too long for this budget: --budget {needed_s:.0f} would do")
     groups = groups_of(work, {name: raced[name] for name in base if name in raced})
-    fitting = (
-        _ROUNDS_SHARE * plan.budget_ns / _USUAL_LAYOUTS / max(1.0, sum(map(rounds_ns.__getitem__, raced)))
-    )
-    return replace(plan, groups=groups, layout_rounds=max(1, min(_MOST_ROUNDS, int(fitting)))), out
+    return _sized(replace(plan, groups=groups), [costs[group.name] for group in groups]), out
+
+
+def _sized(plan: RacePlan, costs: Sequence[tuple[int, int]]) -> RacePlan:
+    """Return a plan with as many palindromes and rounds of one set of processes as are worth it."""
+    warm_ns = sum(2 * base + head for base, head in costs)
+    turns_ns = max(1.0, sum(round_ns(*both, block_ns=plan.block_ns) for both in costs) - warm_ns)
+    for rounds in range(_MOST_ROUNDS, 0, -1):
+        palindromes = (_ROUNDS_SHARE * plan.budget_ns / rounds - warm_ns) / turns_ns
+        if palindromes >= _WANTED:
+            break
+    least = max(1, min(_MOST_PALINDROMES, int(palindromes))) * len(costs)
+    return replace(plan, layout_rounds=rounds, least_palindromes=least)
 
 
 def round_ns(base_ns: int, head_ns: int, *, block_ns: int) -> float:

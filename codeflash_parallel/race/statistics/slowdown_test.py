@@ -8,8 +8,8 @@ at most a share of alpha is wrong on average, whatever the benchmarks have to do
 nothing is true, nothing is believed but in a share of alpha. The mean of all benchmarks is one more
 comparison; it and the others have half of alpha each.
 
-A value is the mean of one set of processes, not of one round: a benchmark may be fast in one process and slow
-in the next for as long as each lives, and rounds of one set are no independent witnesses of that.
+A value is the median of one set of processes, not of one round: a benchmark may be fast in one process and
+slow in the next for as long as each lives, and rounds of one set are no independent witnesses of that.
 
 Sources: Wang and Ramdas, "False discovery rate control with e-values" (2022); Vovk and Wang, "E-values:
 calibration, combination and applications" (2021).
@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import log1p
-from statistics import fmean
+from statistics import fmean, median
 
 from codeflash_parallel.race.measurement import BlockKind, DecidingClock, Round, clock_of, counting
 from codeflash_parallel.race.plan import RacePlan
@@ -210,4 +210,4 @@ def _lane(rounds: Sequence[Round], arm: str, plan: RacePlan) -> dict[int, float]
     found: dict[int, list[float]] = defaultdict(list)
     for round_, value in zip(kept, track(kept, arm, plan, clock).groups[0], strict=True):
         found[round_.layout].append(value)
-    return {layout: fmean(values) for layout, values in found.items()}
+    return {layout: median(values) for layout, values in found.items()}
