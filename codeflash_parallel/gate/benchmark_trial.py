@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from codeflash_parallel.baseline.baseline_findings import first_findings
@@ -23,13 +25,15 @@ from codeflash_parallel.check.session.runner_session import (
 )
 from codeflash_parallel.config.environment import HASH_SEEDS
 from codeflash_parallel.gate.gate_result import NO_BASE, NO_HEAD
-from codeflash_parallel.race.cost_groups import BaselineProbe, probe
+from codeflash_parallel.race.cost_groups import BaselineProbe, UntimeableWork, probe
 from codeflash_parallel.race.plan import LEAN_CYCLE_NS, Arm, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.worker.arm_pool import RaceEnvironment
+from codeflash_parallel.result.candidate_model import Edit, digest_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.run_targets import named_callable
 from codeflash_parallel.run.setup.evaluator_setup import Setup
+from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: Wall seconds for imports and collection.
@@ -78,12 +82,12 @@ class GateSide:
 
     @property
     def runner(self) -> RunnerConfig:
-        """What all its runners have in common."""
+        """The common part of all its runners."""
         return self.setup.runner((), self.snapshot, self.setup.settings.seed or 1)
 
     @property
     def bench(self) -> RaceEnvironment:
-        """What arms are run with."""
+        """The surroundings of its arms."""
         limits = ProcessLimits(wall_s=_CALL_S, memory_bytes=self.setup.shares.memory_bytes)
         return RaceEnvironment(launcher=self.setup.launcher, runner_dir=self.setup.runner_dir, limits=limits)
 
@@ -204,15 +208,67 @@ async def tried(side: GateSide, work: GateWork, names: Sequence[str]) -> dict[st
     """
     if not names:
         return {}
-    groups = groups_of(work, dict.fromkeys(names, 1))
-    plan = RacePlan(groups=groups, work=work.kind, budget_ns=int(_CALL_S * 1e9))
-    found = await probe(side.bench, side.arm(work, names), plan, deadline_s=_CALL_S)
+    found = await _probed(side, work, names)
     if isinstance(found, BaselineProbe):
         return dict(zip(names, found.costs_ns, strict=True))
     if len(names) == 1:
         return {names[0]: found.reason}
     half = len(names) // 2
     return {**await tried(side, work, names[:half]), **await tried(side, work, names[half:])}
+
+
+async def _probed(side: GateSide, work: GateWork, names: Sequence[str]) -> BaselineProbe | UntimeableWork:
+    groups = groups_of(work, dict.fromkeys(names, 1))
+    plan = RacePlan(groups=groups, work=work.kind, budget_ns=int(_CALL_S * 1e9))
+    return await probe(side.bench, side.arm(work, names), plan, deadline_s=_CALL_S)
+
+
+#: Text of a file that cannot be imported.
+_RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
+
+
+async def runs_any_of(
+    side: GateSide, slot: Slot, work: GateWork, names: Sequence[str], files: Mapping[str, bytes]
+) -> bool:
+    """Return whether a benchmark runs one of some files: it fails where they cannot be imported.
+
+    Args:
+        side: the head.
+        slot: in which it stands; it is restored.
+        work: of the gate.
+        names: benchmarks that the side runs.
+        files: paths and texts.
+    """
+    await slot.stage([Edit(path=p, old_digest=digest_of(t), new=_RAISING) for p, t in files.items()])
+    try:
+        if side.found is not None:
+            _, session = await collected(side)
+            if not set(names) <= set(session.report.benchmarks):
+                return True
+        return not isinstance(await _probed(side, work, names), BaselineProbe)
+    finally:
+        await slot.discard()
+
+
+#: Besides those of the standard library: modules that come with pytest.
+_PYTEST = frozenset(
+    ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "py")
+)
+
+
+def may_preload(work: GateWork, project: PurePath, paths: Iterable[str]) -> bool:
+    """Return whether pytest can be imported before a process is one side's: it takes most of a start.
+
+    Args:
+        work: what is timed.
+        project: its folder, relative to the root.
+        paths: of both trees: none may hold what comes with pytest, or the installed one would be run.
+    """
+    known = _PYTEST | sys.stdlib_module_names
+    folders = (project.parts, (*project.parts, "src"))
+    parts = [PurePath(path).parts for path in paths]
+    tops = {part[len(f)] for part in parts for f in folders if part[: len(f)] == f and len(part) > len(f)}
+    return work.kind is WorkKind.BENCHMARKS and known.isdisjoint(top.removesuffix(".py") for top in tops)
 
 
 #: Fewer sets of processes than this decide nothing: each doubles the evidence at most.
@@ -258,13 +314,14 @@ def sorted_out(
 
 def _sized(plan: RacePlan, costs: Sequence[tuple[int, int]]) -> RacePlan:
     """Return a plan with as many palindromes and rounds of one set of processes as are worth it."""
-    warm_ns = sum(2 * base + head for base, head in costs)
-    turns_ns = max(1.0, sum(round_ns(*both, block_ns=plan.block_ns) for both in costs) - warm_ns)
+    whole_ns = sum(round_ns(*both, block_ns=plan.block_ns) for both in costs)
+    once_ns = sum(base + head if base > LEAN_CYCLE_NS else 2 * base + head for base, head in costs)
+    turns_ns = max(1.0, whole_ns - once_ns)
     for rounds in range(_MOST_ROUNDS, 0, -1):
-        palindromes = (_ROUNDS_SHARE * plan.budget_ns / rounds - warm_ns) / turns_ns
+        palindromes = (_ROUNDS_SHARE * plan.budget_ns / rounds - once_ns) / turns_ns
         if palindromes >= _WANTED:
             break
-    least = max(1, min(_MOST_PALINDROMES, int(palindromes))) * len(costs)
+    least = max(1, min(_MOST_PALINDROMES, int(palindromes))) * max(1, len(costs))
     return replace(plan, layout_rounds=rounds, least_palindromes=least)
 
 

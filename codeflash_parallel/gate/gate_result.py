@@ -65,7 +65,7 @@ class BenchmarkChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Qualification:
-    """What a race of the base with itself says of this machine.
+    """Fitness of this machine, by a race of the base with itself.
 
     Attributes:
         planted: slowdown that was added to what was measured, as a fraction.

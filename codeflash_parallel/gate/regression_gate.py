@@ -19,8 +19,10 @@ from codeflash_parallel.gate.benchmark_trial import (
     GateSide,
     GateWork,
     collected,
+    may_preload,
     named_work,
     project_benchmarks,
+    runs_any_of,
     sorted_out,
     tried,
     why_not_collected,
@@ -45,6 +47,7 @@ from codeflash_parallel.run.pipeline import new_run_id
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.setup.evaluator_setup import Setup
 from codeflash_parallel.workspace.cache_layout import disk_faults
+from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.slot_pool import open_pool
 from codeflash_parallel.workspace.snapshot.derived_snapshot import with_files_of
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotRequest
@@ -109,13 +112,14 @@ async def gate(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Contest:
-    """What is raced.
+    """Two sides and the benchmarks that race on them.
 
     Attributes:
         plan: has a group for each benchmark that is raced.
         out: of the others the verdict, and why.
         lines: at which benchmarks begin, by name.
         is_far: a benchmark took many times as long on the head when it was tried.
+        notes: sentences.
     """
 
     base: GateSide
@@ -125,6 +129,11 @@ class _Contest:
     out: dict[str, tuple[str, str]]
     lines: dict[str, int] = field(default_factory=dict)
     is_far: bool = False
+    notes: tuple[str, ...] = ()
+
+
+#: Said where a green gate would say little.
+_UNREAD = "No benchmark runs a Python file that differs: an installed copy may be what was timed."
 
 
 class _Gate:
@@ -133,6 +142,7 @@ class _Gate:
     def __init__(self, setup: Setup, request: GateRequest, tell: Callable[[str], None]) -> None:
         self._setup, self._request, self._tell = setup, request, tell
         self._run_id = new_run_id()
+        self._slots: dict[str, Slot] = {}
         self._rules = GateRules(
             max_regression=request.max_regression,
             min_speedup=setup.settings.min_speedup,
@@ -182,6 +192,7 @@ class _Gate:
             isolation=setup.isolation,
         )
         pool = await stack.enter_async_context(opened)
+        self._slots[name] = pool.baseline
         return GateSide(name=name, setup=setup, snapshot=snapshot, workspace=pool.baseline.workspace)
 
     async def _contest(self, stack: AsyncExitStack, older: Snapshot, newer: Snapshot) -> _Contest:
@@ -211,8 +222,16 @@ class _Gate:
             for side, costs in ((base, on_base), (head, on_head)):
                 tasks.start_soon(_try, side, work, names, costs)
         plan = gate_plan(work, request.budget_s, os.sched_getaffinity(0))
+        paths = {*setup.mirror.paths(base.snapshot), *setup.mirror.paths(newer)}
+        plan = replace(plan, preloads=may_preload(work, setup.repository.project, paths))
         plan, out = sorted_out(work, {name: on_base[name] for name in work.names}, on_head, plan)
+        raced = [group.name for group in plan.groups]
+        differing = {} if request.is_qualification else self._differing(base.snapshot, newer)
+        is_read = not (raced and differing) or await runs_any_of(
+            head, self._slots["head"], work, raced, differing
+        )
         return _Contest(
+            notes=() if is_read else (_UNREAD,),
             base=base,
             head=head,
             work=work,
@@ -221,6 +240,16 @@ class _Gate:
             lines={name: work.line(name, self._source(newer, work, name)) for name in work.names},
             is_far=any(_is_far(on_base[group.name], on_head[group.name]) for group in plan.groups),
         )
+
+    def _differing(self, older: Snapshot, newer: Snapshot) -> dict[str, bytes]:
+        """Return the Python files of the head that the base has otherwise; none where other code differs."""
+        mirror = self._setup.mirror
+        ours, theirs = mirror.entries(newer), mirror.entries(older)
+        paths = [path for path, entry in ours.items() if theirs.get(path) != entry]
+        if any(path.endswith((".so", ".pyd")) for path in paths):
+            return {}
+        texts = {path: mirror.read(newer, path) for path in paths if path.endswith(".py")}
+        return {path: text for path, text in texts.items() if text is not None}
 
     def _source(self, newer: Snapshot, work: GateWork, name: str) -> str:
         data = self._setup.mirror.read(newer, work.files[name]) if name in work.files else None
@@ -254,6 +283,7 @@ class _Gate:
             load=found.load,
             isolation=setup.isolation.level.value,
             python=str(setup.interpreter),
+            notes=contest.notes,
             qualification=self._qualification(found),
         )
         return replace(result, why=result.why or sentence(result))

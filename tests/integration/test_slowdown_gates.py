@@ -146,6 +146,16 @@ def test_a_benchmark_that_fails_on_the_head_is_no_green(place: Place) -> None:
     )
 
 
+def test_it_is_told_where_nothing_that_differs_is_run(place: Place) -> None:
+    write(place, {"shop/others.py": "x = 1\n"})
+    found = document(gate(place, *CALLABLE, "--json", "--budget", "5"))
+    assert found["notes"] == [
+        "No benchmark runs a Python file that differs: an installed copy may be what was timed."
+    ]
+    write(place, {"shop/sums.py": SUMS.format(1999)})
+    assert document(gate(place, "--json", "--budget", "5"))["notes"] == []
+
+
 @pytest.mark.witness
 def test_many_benchmarks(place: Place) -> None:
     many = "import pytest\nfrom shop.sums import total\n\n\n@pytest.mark.parametrize('n', range(58))\ndef test_total(benchmark, n):\n    benchmark(total)\n"

@@ -67,7 +67,7 @@ class GateRules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What is known after a look.
+    """State of knowledge after a look.
 
     Attributes:
         changes: of each benchmark.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePath
 
 import pytest
 
@@ -12,6 +13,7 @@ from codeflash_parallel.gate.benchmark_trial import (
     LEAST_LAYOUTS,
     GateWork,
     groups_of,
+    may_preload,
     round_ns,
     sorted_out,
     why_not_collected,
@@ -62,6 +64,27 @@ def test_as_many_rounds_as_decide_something_fit_into_the_budget(count: int) -> N
 def test_nothing_to_race_is_no_error() -> None:
     plan, out = sorted_out(work("a"), {"a": "gone"}, {}, PLAN)
     assert (plan.groups, list(out)) == ((), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (("shop/sums.py", "tests/test_a.py", "setup.cfg"), True),
+        (("src/packaging/version.py",), False),
+        (("pluggy.py",), False),
+        (("lib/packaging/a.py",), True),
+        (("json/a.py",), False),
+        ((), True),
+    ],
+)
+def test_pytest_is_imported_beforehand_where_no_tree_holds_any_of_it(
+    paths: tuple[str, ...], expected: bool
+) -> None:
+    assert may_preload(work("a"), PurePath(), paths) is expected
+    inner = [f"deep/{path}" for path in paths]
+    assert may_preload(work("a"), PurePath("deep"), inner) is expected
+    assert may_preload(work("a"), PurePath("other"), inner)
+    assert not may_preload(GateWork(kind=WorkKind.CALLABLE, names=()), PurePath(), paths)
 
 
 def test_groups_name_the_tests_that_they_run() -> None:
