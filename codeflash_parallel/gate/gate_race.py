@@ -14,7 +14,7 @@ from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.race.race import RaceJudge, race
-from codeflash_parallel.race.race_result import Disqualification, RaceFailed
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, drop
 from codeflash_parallel.race.statistics.slowdown_test import (
     BenchmarkRounds,
@@ -118,7 +118,7 @@ class GateFinding:
         lanes: log-ratios of each benchmark that was raced, by set of processes.
         why_void: why nothing of it counts, one sentence; empty: it does.
         why_slower: why the head is slower, whatever the figures say; empty: they say it.
-        null_arm: whether the base raced against itself as well.
+        null_arm: whether the base raced against itself as well, to the end.
         load: before and after.
     """
 
@@ -152,19 +152,12 @@ async def hold(
         [replace(head.arm(work, names), id=HEAD)],
         plan,
         random=SystemRandom(),
-        judge=RaceJudge(look=look, misconduct=_no_misconduct),
+        judge=RaceJudge(look=look, misconduct=_no_misconduct, by_layout=True),
     )
     loads = (load, load_now())
     if isinstance(outcome, RaceFailed):
         return GateFinding(why_void=outcome.reason, load=loads)
-    null_lanes = look.taken.lanes(NULL) if look.taken and NULL in _arms(outcome.rounds) else []
-    disturbed = look.alarms(null_lanes) if null_lanes else ()
-    why_void = f"The race does not count: the base differs from itself ({', '.join(disturbed)})."
-    lost = outcome.out.get(HEAD)
-    if lost is not None and lost.code is not Code.NOT_FASTER:
-        why_void = f"The head could not be timed: {lost.reason}."
-    elif not disturbed:
-        why_void = "" if look.decision or lost else f"Nothing was measured: {outcome.stopped}."
+    void, lost = why_void(look, outcome), outcome.out.get(HEAD)
     return GateFinding(
         names=look.names,
         decision=look.decision,
@@ -173,13 +166,30 @@ async def hold(
         layouts=look.layouts,
         rounds=len(outcome.rounds),
         seconds=outcome.wall_ns / 1e9,
-        why_void=why_void,
-        why_slower=f"The head takes many times as long: {lost.reason}." if lost and not why_void else "",
-        null_arm=bool(null_lanes),
+        why_void=void,
+        why_slower=f"The head takes many times as long: {lost.reason}." if lost and not void else "",
+        null_arm=NULL in _arms(outcome.rounds[-1:]),
         load=loads,
         planted_s=look.planted_s,
         alarms=look.alarms(look.lanes) if look.lanes else (),
     )
+
+
+def why_void(look: GateLook, outcome: Raced) -> str:
+    """Return why a race does not count, one sentence; empty: it does.
+
+    Args:
+        look: that decided it.
+        outcome: of the race; a head that was not done in many times the base's time is no reason.
+    """
+    lost = outcome.out.get(HEAD)
+    if lost is not None and lost.code is not Code.NOT_FASTER:
+        return f"The head could not be timed: {lost.reason}."
+    if look.taken is not None and NULL in _arms(outcome.rounds):
+        disturbed = look.alarms(look.taken.lanes(NULL))
+        if disturbed:
+            return f"The race does not count: the base differs from itself ({', '.join(disturbed)})."
+    return "" if look.decision or lost else f"Nothing was measured: {outcome.stopped}."
 
 
 def _no_misconduct(_rounds: Sequence[Round]) -> Mapping[str, Disqualification]:

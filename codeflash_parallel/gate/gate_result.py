@@ -93,7 +93,7 @@ class GateResult:
         base, head: commits; empty: the working tree.
         budget_s, seconds: that the race might take, and took.
         rounds: that were held; `layouts`: sets of processes in which.
-        null_arm: whether the base raced against itself as well.
+        null_arm: whether the base raced against itself as well, to the end.
         load: of the last minute, before the race and after it.
     """
 

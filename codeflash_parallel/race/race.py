@@ -104,10 +104,12 @@ class RaceJudge:
     Attributes:
         look: says who is timed on, and whether all is decided; see `after_round`.
         misconduct: names the arms that are out for what they did.
+        by_layout: all rounds of a layout tell as much as one, and take as long as they take together.
     """
 
     look: Callable[[InterimState, Sequence[Round], RacePlan, Collection[str]], InterimState] = after_round
     misconduct: Callable[[Sequence[Round]], Mapping[str, Disqualification]] = misconduct
+    by_layout: bool = False
 
 
 async def race(
@@ -350,7 +352,8 @@ class _Race:
 
     def _spare_null(self) -> None:
         """Leave the null arm out from now on where the starts of processes turn out to be too dear."""
-        if self._round_ns and self._usual * self._round_ns[-1] > self._null_ns():
+        last = self._plan.layout_rounds if self._judge.by_layout else 1
+        if self._round_ns and self._usual * sum(self._round_ns[-last:]) > self._null_ns():
             self._fixed.pop(NULL, None)
 
     def _keep_loaded_groups(self, field: ArmPool) -> bool:

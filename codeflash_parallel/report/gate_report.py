@@ -61,7 +61,7 @@ def _row(one: BenchmarkChange) -> tuple[str, ...]:
 def _facts(result: GateResult) -> list[str]:
     before, after = result.load
     sides = f"base {result.base[:12]} (the merge base), head {result.head[:12] or 'the working tree'}"
-    null = "" if result.null_arm else "; without a second baseline: rounds are long for the budget"
+    null = "" if result.null_arm else "; at the end without a second baseline, for want of time"
     seconds = f"{result.rounds} rounds in {result.layouts} sets of processes, {result.seconds:.0f} s"
     machine = f"{result.cores} cores, load {before:.1f} to {after:.1f}"
     lines = [

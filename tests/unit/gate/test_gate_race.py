@@ -5,23 +5,24 @@ from __future__ import annotations
 import pytest
 
 from codeflash_parallel.gate.benchmark_trial import GateWork
-from codeflash_parallel.gate.gate_race import HEAD, GateLook, gate_plan
+from codeflash_parallel.gate.gate_race import HEAD, GateLook, gate_plan, why_void
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
-from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, RaceStage, WorkKind
+from codeflash_parallel.race.plan import BASELINE, NULL, CostGroup, RacePlan, RaceStage, WorkKind
+from codeflash_parallel.race.race_result import Disqualification, Raced
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 from codeflash_parallel.race.statistics.slowdown_test import Change, GateRules
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 PLAN = RacePlan(groups=(CostGroup(name="a", ns=1),), layout_rounds=1)
 STATE = InterimState(candidates=(HEAD,))
 
 
-def rounds(factor: float, count: int) -> list[Round]:
-    def timed(arm: str, ns: float) -> Block:
-        return Block(arm=arm, kind=BlockKind.TIMED, calls=10, cpu_ns=int(ns), wall_ns=int(ns))
+def rounds(factor: float, count: int, arm: str = HEAD) -> list[Round]:
+    def timed(name: str, ns: float) -> Block:
+        return Block(arm=name, kind=BlockKind.TIMED, calls=10, cpu_ns=int(ns), wall_ns=int(ns))
 
-    blocks = tuple(
-        timed(arm, 1e6 * (factor if arm == HEAD else 1)) for arm in (BASELINE, HEAD, HEAD, BASELINE)
-    )
+    order = (BASELINE, NULL, HEAD, HEAD, NULL, BASELINE)
+    blocks = tuple(timed(name, 1e6 * (factor if name == arm else 1)) for name in order)
     return [Round(number=n, layout=n, core=0, blocks=blocks) for n in range(count)]
 
 
@@ -59,6 +60,37 @@ def test_identical_arms_that_differ_are_alarms() -> None:
 def test_a_head_that_is_out_ends_the_race() -> None:
     state = GateLook(GateRules())(STATE, rounds(1.0, 1), PLAN, {HEAD})
     assert (state.decided, state.standing(HEAD)) == (True, ArmStanding.OUT)
+
+
+def raced(found: list[Round], *, lost: Code | None = None) -> Raced:
+    status = CandidateStatus.UNDECIDED
+    out = {HEAD: Disqualification(status=status, code=lost, reason="it died")} if lost else {}
+    return Raced(
+        plan=PLAN,
+        candidates=(HEAD,),
+        rounds=tuple(found),
+        tracks={},
+        looks=STATE,
+        out=out,
+        wall_ns=1,
+        round_ns=1,
+        stopped="the race was not begun",
+    )
+
+
+def test_a_race_in_which_the_base_differs_from_itself_is_void() -> None:
+    void = "The race does not count: the base differs from itself (a, total)."
+    for arm, expected in ((NULL, void), (HEAD, "")):
+        look, found = GateLook(GateRules()), rounds(1.2, 30, arm)
+        look(STATE, found, PLAN, ())
+        assert why_void(look, raced(found)) == expected
+
+
+def test_so_is_one_in_which_nothing_was_measured_or_the_head_died() -> None:
+    look = GateLook(GateRules())
+    assert why_void(look, raced([])) == "Nothing was measured: the race was not begun."
+    assert why_void(look, raced([], lost=Code.NOT_CONFIRMED)) == "The head could not be timed: it died."
+    assert why_void(look, raced([], lost=Code.NOT_FASTER)) == ""
 
 
 def test_the_second_baseline_races() -> None:

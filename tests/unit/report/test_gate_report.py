@@ -39,7 +39,7 @@ def test_text_has_what_is_to_be_looked_at_first() -> None:
     assert lines[3].split() == ["t.py::test_a[`x`]", "slower", "+10.0", "%", "+20.0", "%"]
     assert "\x1b" not in text(RESULT)
     assert "base bbbbbbbbbbbb (the merge base), head the working tree" in text(RESULT)
-    assert "2 cores, load 1.0 to 2.5; without a second baseline" in text(RESULT)
+    assert "2 cores, load 1.0 to 2.5; at the end without a second baseline" in text(RESULT)
     assert lines[-1] == "A note."
 
 
