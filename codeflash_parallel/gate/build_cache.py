@@ -27,7 +27,7 @@ from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotReq
 #: Wall seconds that a build may take.
 _LONGEST_S = 3600.0
 #: How much of what a failing command said is told: its last lines.
-_SAID_LINES, _SAID_CHARS = 8, 1500
+_SAID_LINES, _SAID_CHARS = 16, 1500
 
 
 async def built(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -166,7 +166,7 @@ class _Gate:
                 contest = await self._contest(stack, *snapshots)
             found = GateFinding(load=(load, load))
             if contest.plan.groups:
-                self._tell(f"{len(contest.plan.groups)} benchmarks race, {request.budget_s:g} s at most")
+                self._tell(f"{_counted(contest.plan.groups)} raced, {request.budget_s:g} s at most")
                 planted = PLANTED if request.is_qualification else 0.0
                 async with setup.quiet.exclusive():
                     found = await hold(
@@ -216,7 +216,7 @@ class _Gate:
             same = await self._side(stack, "same", base.snapshot)
             head = replace(base, workspace=same.workspace)
         names = [name for name in work.names if name not in on_base]
-        self._tell(f"{len(names)} benchmarks are tried on both sides")
+        self._tell(f"{_counted(names)} tried on both sides")
         on_head: dict[str, int | str] = {}
         async with anyio.create_task_group() as tasks:
             for side, costs in ((base, on_base), (head, on_head)):
@@ -314,6 +314,10 @@ class _Gate:
         if not self._request.is_qualification:
             return None
         return Qualification(planted=PLANTED, seconds=found.planted_s, false_alarms=found.alarms)
+
+
+def _counted(some: Sequence[object]) -> str:
+    return "1 benchmark is" if len(some) == 1 else f"{len(some)} benchmarks are"
 
 
 async def _try(side: GateSide, work: GateWork, names: list[str], costs: dict[str, int | str]) -> None:

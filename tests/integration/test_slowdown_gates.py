@@ -257,7 +257,7 @@ def test_whoever_is_killed_leaves_nothing(place: Place, number: signal.Signals) 
     write(place, {"README.md": "More words.\n"})
     before = picture(place.repository)
     started = place.start("gate", "--base", "main", "--python", sys.executable, "--max-regression=1e-9")
-    started.wait_until_it_says("benchmarks race")
+    started.wait_until_it_says("benchmark is raced")
     started.process.send_signal(number)
     done = started.finish()
     if number == signal.SIGTERM:
