@@ -120,7 +120,7 @@ def _gate(args: argparse.Namespace, output: Output) -> int:
     """Race the head against the base; return 0 if it is surely not slower, 1 if it surely is, else 4."""
     with handling_signals(output) as interrupts:
         settings = read_settings(Path(args.project), os.environ, vars(args)).settings
-        if args.benchmarks and settings.benchmark_command:
+        if args.benchmarks and "benchmark_command" in args:
             message = "--benchmark and --benchmark-command cannot both be given: give one of them."
             raise UsageError("BAD_ARGUMENTS", message)
         output.must_be_writable()
