@@ -277,7 +277,7 @@ LEAST_LAYOUTS = 9
 _SHARE = 0.8
 #: CPU time that rounds of one set of processes may take, as part of the budget: new processes take more, and
 #: a set's median counts once. So many palindromes of a benchmark are wanted in a round, then more rounds.
-_ROUNDS_SHARE, _WANTED, _MOST_PALINDROMES, _MOST_ROUNDS = 0.0125, 4, 8, 4
+_ROUNDS_SHARE, _WANTED, _MOST_PALINDROMES, _ROUNDS = 0.0125, 4, 8, (4, 3, 2, 1)
 
 
 def sorted_out(
@@ -313,16 +313,19 @@ def sorted_out(
 
 
 def _sized(plan: RacePlan, costs: Sequence[tuple[int, int]]) -> RacePlan:
-    """Return a plan with as many palindromes and rounds of one set of processes as are worth it."""
-    whole_ns = sum(round_ns(*both, block_ns=plan.block_ns) for both in costs)
+    """Return a plan with as long blocks, and as many of them and of rounds, as fit into a set of processes.
+
+    On a busy machine a block costs more beside its calls than in them: few benchmarks have long ones.
+    """
     once_ns = sum(base + head if base > LEAN_CYCLE_NS else 2 * base + head for base, head in costs)
-    turns_ns = max(1.0, whole_ns - once_ns)
-    for rounds in range(_MOST_ROUNDS, 0, -1):
+    sizes = [(block, rounds) for block in (2 * plan.block_ns, plan.block_ns) for rounds in _ROUNDS]
+    for block_ns, rounds in sizes:
+        turns_ns = max(1.0, sum(round_ns(*both, block_ns=block_ns) for both in costs) - once_ns)
         palindromes = (_ROUNDS_SHARE * plan.budget_ns / rounds - once_ns) / turns_ns
         if palindromes >= _WANTED:
             break
     least = max(1, min(_MOST_PALINDROMES, int(palindromes))) * max(1, len(costs))
-    return replace(plan, layout_rounds=rounds, least_palindromes=least)
+    return replace(plan, block_ns=block_ns, layout_rounds=rounds, least_palindromes=least)
 
 
 def round_ns(base_ns: int, head_ns: int, *, block_ns: int) -> float:
