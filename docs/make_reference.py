@@ -321,7 +321,7 @@ def json_page() -> str:
 
 _JSON = """`--json`, which is `--output-format json`, works on every command (of `mcp`: on errors of its start). `list` writes a
 list of runs, `show --candidate` a candidate, `apply`, `clean`, `doctor` and `serve` (when it is ready) an object of
-their own; what follows is the document of `run`, `check`, `resume` and `show`, and of every command outside of `queue`
+their own, as does `gate` ([its fields](../how-to/gate.md#json)); what follows is the document of `run`, `check`, `resume` and `show`, and of every command outside of `queue`
 that fails.
 
 With `--json` a run writes one document, whatever happens: also when the command line is wrong, the machine is

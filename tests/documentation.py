@@ -32,7 +32,10 @@ NOT_RUN = {
     "nox -s selftest": "takes minutes: tests/integration/test_selftest.py runs the same program",
 }
 #: Page → the test that executes it in another way.
-ELSEWHERE = {"docs/how-to/share_one_machine.md": "tests/acceptance/test_how_to_share.py"}
+ELSEWHERE = {
+    "docs/how-to/gate.md": "tests/integration/test_gate_templates.py",
+    "docs/how-to/share_one_machine.md": "tests/acceptance/test_how_to_share.py",
+}
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n")

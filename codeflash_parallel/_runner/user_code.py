@@ -29,14 +29,13 @@ _MODULE = "codeflash_benchmark"
 
 
 class CallableWork:
-    """One group: a callable of the user's, from the snapshot's text of its file.
+    """A group for each callable of the user's, from the snapshot's text of its file.
 
     Args:
-        spec: the runner's; `callable` has `path` (relative to the root), `name` and `source`.
+        spec: the runner's; `callables` have `path` (relative to the root), `name` and `source` each.
     """
 
     skipped = {}  # noqa: RUF012 - nothing is left out, of any of them
-    sizes = (1,)
 
     def __init__(self, spec):
         if os.path.exists(spec.get("inputs", "")):
@@ -44,17 +43,21 @@ class CallableWork:
         self._seed = spec.get("seed", 0)
         self._compare = spec.get("compare", call_workload.VALUES)
         self._settler = LazyResolver()
-        self._function = load_callable(spec, "benchmark", _MODULE)
-        self._waits = _is_async(self._function)
+        self._functions = [
+            load_callable(dict(spec, callable=given), "benchmark", "%s%s" % (_MODULE, number or ""))
+            for number, given in enumerate(spec["callables"])
+        ]
+        self.sizes = (1,) * len(self._functions)
 
-    def prepare(self, group, calls, start):  # noqa: ARG002 - there is one group with one input
+    def prepare(self, group, calls, start):  # noqa: ARG002 - each group has one input
         """Return a batch of so many calls."""
-        entries = [(self._function, (), {}, MAX_ITEMS)] * calls
-        if self._waits:
+        function = self._functions[group]
+        entries, waits = [(function, (), {}, MAX_ITEMS)] * calls, _is_async(function)
+        if waits:
             self._settler.open_loop()
         seed_everything(self._seed)
         batch = call_workload.batch_of(
-            entries, 1, (calls,), self._settler, waits=self._waits, compare=self._compare
+            entries, 1, (calls,), self._settler, waits=waits, compare=self._compare
         )
         batch.says_errors = True
         return batch

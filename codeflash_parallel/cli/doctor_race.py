@@ -156,7 +156,7 @@ def _arm(name: str, folder: Path, interpreter: Path) -> Arm:
         environment=project_environment(os.environ, private=private, number=0),
     )
     work = {"path": "work.py", "name": "work", "source": SOURCE}
-    spec: dict[str, Any] = {"targets": [], "prove": [], "seed": 1, "callable": work}
+    spec: dict[str, Any] = {"targets": [], "prove": [], "seed": 1, "callables": [work]}
     return Arm(id=name, workspace=workspace, spec=spec)
 
 

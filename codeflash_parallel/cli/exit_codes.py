@@ -19,15 +19,15 @@ from codeflash_parallel.result.errors import CodeflashParallelError, InternalErr
 class ExitCode(IntEnum):
     """Exit codes of the command line."""
 
-    #: A winner or a tie; for `check`: a candidate is equivalent; for other commands: done.
+    #: A winner or a tie; `check`: a candidate is equivalent; `gate`: not slower; other commands: done.
     OK = 0
-    #: Nothing is faster, none is correct, or the winner is suspect.
+    #: Nothing is faster, none is correct, or the winner is suspect; `gate`: slower.
     NO_WINNER = 1
     #: The caller's mistake.
     USAGE = 2
     #: Our mistake; a log file is named.
     INTERNAL = 3
-    #: The machine, git or the project's own tests do not allow a verdict.
+    #: The machine, git or the project's own tests do not allow a verdict; `gate`: too noisy, or not raced.
     UNFIT = 4
     #: `queue wait`: the time is up and the job is not done; ask again. `queue result`: it is not done yet.
     STILL_WAITING = 6

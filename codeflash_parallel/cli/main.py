@@ -33,6 +33,7 @@ COMMANDS = MappingProxyType(
         "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
         "score": "Say how fit a program of an evolution loop is: the lower bound of its speedup, or 0.",
         "codeflash": "Run the installed codeflash; its candidates are raced here instead of one by one.",
+        "gate": "Say whether a change made benchmarks slower: base against head, in turn on one core.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
         "mcp": "Serve these commands as tools of the Model Context Protocol, on standard input and output.",
     }
@@ -67,6 +68,7 @@ _MODULES = MappingProxyType(
         "serve": ("serve",),
         "hosts.score": ("score",),
         "hosts.codeflash": ("codeflash",),
+        "gate": ("gate",),
         "doctor": ("doctor",),
         "mcp_server.command": ("mcp",),
         "queue.submit": ("queue submit",),

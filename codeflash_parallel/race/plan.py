@@ -125,6 +125,7 @@ class RacePlan:
         dear: one call is long, or the budget short: the field is cut while the race goes on.
         together: long calls of all arms may run at once from the first round on.
         ahead: the next processes may be started while rounds are held, on another core.
+        preloads: pytest is imported once for all processes of a set: none of the trees holds any of it.
         count_repeats: what is gained on inputs seen before is credited, whatever is gained on others.
         share: part of the error budget `1 - confidence` that this race may spend.
         campaign_share: part of it that a campaign of many runs leaves to this one.
@@ -152,6 +153,7 @@ class RacePlan:
     dear: bool = False
     together: bool = False
     ahead: bool = False
+    preloads: bool = False
     count_repeats: bool = False
     share: float = 1.0
     campaign_share: float = 1.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import exp
 from random import Random
 from statistics import median
@@ -77,41 +77,6 @@ HASH_SEEDS = 2**32
 Progress = Callable[[RaceProgress], None]
 
 
-async def race(
-    bench: RaceEnvironment,
-    baseline: Arm,
-    candidates: Sequence[Arm],
-    plan: RacePlan,
-    *,
-    random: Random,
-    progress: Progress = lambda _told: None,
-    run_id: str = "",
-) -> RaceOutcome:
-    """Race candidates against the baseline, all of them at once, and return everything that was measured.
-
-    The caller sees to it that nothing else of ours runs meanwhile. An arm that dies, hangs or answers
-    wrongly is out, with a reason, and the others race on. Cancelling kills every arm first.
-
-    Args:
-        bench: what arms are run with.
-        baseline: its `id` is not used.
-        candidates: each in its own workspace, staged.
-        plan: the rules; `plan.confirmation(...)` for the second measurement.
-        random: source of orders, cores and hash seeds.
-        progress: called after every round.
-        run_id: for `progress`.
-    """
-    held = _Race(bench, baseline, candidates, plan, random)
-    try:
-        if candidates:
-            await held.hold(lambda: progress(held.progress(run_id)))
-    except ArmFailure as error:
-        ids = tuple(arm.id for arm in candidates)
-        reason = f"The baseline could not be timed: {error.reason}."
-        return RaceFailed(candidates=ids, reason=reason, code=code_of(error))
-    return held.outcome()
-
-
 def after_round(
     state: InterimState, rounds: Sequence[Round], plan: RacePlan, out: Collection[str]
 ) -> InterimState:
@@ -132,6 +97,58 @@ def after_round(
     return state if state.decided else look(state, tracks, plan)
 
 
+@dataclass(frozen=True, slots=True)
+class RaceJudge:
+    """Decisions that are taken after every round; by default those of a run.
+
+    Attributes:
+        look: says who is timed on, and whether all is decided; see `after_round`.
+        misconduct: names the arms that are out for what they did.
+        by_layout: all rounds of a layout tell as much as one, and take as long as they take together.
+    """
+
+    look: Callable[[InterimState, Sequence[Round], RacePlan, Collection[str]], InterimState] = after_round
+    misconduct: Callable[[Sequence[Round]], Mapping[str, Disqualification]] = misconduct
+    by_layout: bool = False
+
+
+async def race(
+    bench: RaceEnvironment,
+    baseline: Arm,
+    candidates: Sequence[Arm],
+    plan: RacePlan,
+    *,
+    random: Random,
+    progress: Progress | None = None,
+    run_id: str = "",
+    judge: RaceJudge = RaceJudge(),
+) -> RaceOutcome:
+    """Race candidates against the baseline, all of them at once, and return everything that was measured.
+
+    The caller sees to it that nothing else of ours runs meanwhile. An arm that dies, hangs or answers
+    wrongly is out, with a reason, and the others race on. Cancelling kills every arm first.
+
+    Args:
+        bench: what arms are run with.
+        baseline: its `id` is not used.
+        candidates: each in its own workspace, staged.
+        plan: the rules; `plan.confirmation(...)` for the second measurement.
+        random: source of orders, cores and hash seeds.
+        progress: called after every round.
+        run_id: for `progress`.
+        judge: decides.
+    """
+    held = _Race(bench, baseline, candidates, plan, random, judge)
+    try:
+        if candidates:
+            await held.hold(lambda: progress(held.progress(run_id)) if progress else None)
+    except ArmFailure as error:
+        ids = tuple(arm.id for arm in candidates)
+        reason = f"The baseline could not be timed: {error.reason}."
+        return RaceFailed(candidates=ids, reason=reason, code=code_of(error))
+    return held.outcome()
+
+
 def _with_twins(group: CostGroup, loaded: int) -> CostGroup:
     """Return a group without its twins unless all of them could be loaded."""
     return group if loaded == sum(map(len, group.twins)) else replace(group, twins=())
@@ -141,9 +158,15 @@ class _Race:
     """The state of a race that is being held."""
 
     def __init__(
-        self, bench: RaceEnvironment, baseline: Arm, candidates: Sequence[Arm], plan: RacePlan, random: Random
+        self,
+        bench: RaceEnvironment,
+        baseline: Arm,
+        candidates: Sequence[Arm],
+        plan: RacePlan,
+        random: Random,
+        judge: RaceJudge,
     ) -> None:
-        self._bench = bench
+        self._bench, self._judge = bench, judge
         self._plan = plan
         self._random = random
         self._arms = {arm.id: arm for arm in candidates}
@@ -263,7 +286,7 @@ class _Race:
             self._take_lost(field)
             self._take_wrong()
             await self._take_refused(field)
-            self._looks = after_round(self._looks, self._rounds, self._plan, self._out.keys())
+            self._looks = self._judge.look(self._looks, self._rounds, self._plan, self._out.keys())
             await self._clear(field)
             if field.littered:
                 await self._drop_ahead()
@@ -329,7 +352,8 @@ class _Race:
 
     def _spare_null(self) -> None:
         """Leave the null arm out from now on where the starts of processes turn out to be too dear."""
-        if self._round_ns and self._usual * self._round_ns[-1] > self._null_ns():
+        last = self._plan.layout_rounds if self._judge.by_layout else 1
+        if self._round_ns and self._usual * sum(self._round_ns[-last:]) > self._null_ns():
             self._fixed.pop(NULL, None)
 
     def _keep_loaded_groups(self, field: ArmPool) -> bool:
@@ -369,7 +393,9 @@ class _Race:
 
     def _take_wrong(self) -> None:
         timed = self._timed
-        self._out.update({arm: out for arm, out in misconduct(self._rounds).items() if arm in timed})
+        self._out.update(
+            {arm: out for arm, out in self._judge.misconduct(self._rounds).items() if arm in timed}
+        )
 
     async def _take_refused(self, field: ArmPool) -> None:
         """Take out the candidates of which the user's judge does not accept a result of this round."""

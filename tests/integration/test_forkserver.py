@@ -60,7 +60,7 @@ class Place:
                 "targets": [],
                 "prove": [],
                 "seed": 1,
-                "callable": work,
+                "callables": [work],
             },
         )
 

@@ -28,7 +28,7 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
 
 def callable_arm(lab: Lab, source: str, name: str = "main", **more: Any) -> Any:
     given = {"path": "tools/speed.py", "name": name, "source": source}
-    return lab.arm(GROUPS, work="callable", callable=given, **more)
+    return lab.arm(GROUPS, work="callable", callables=[given], **more)
 
 
 def checked(lab: Lab, source: str, calls: int = 3, **more: Any) -> dict[str, Any]:

@@ -131,8 +131,10 @@ class FixtureWork:
     def __init__(self, spec, session):
         groups, self.skipped = _grouped(spec, session)
         usual, unsteady = spec.get("compare", VALUES), dict.fromkeys(spec.get("unsteady", ()), RETURNS)
+        says = bool(spec.get("says_errors"))
         self._groups = [
-            [FixtureThread(item, unsteady.get(item.nodeid, usual)) for item in items] for items in groups
+            [FixtureThread(item, unsteady.get(item.nodeid, usual), says_errors=says) for item in items]
+            for items in groups
         ]
         self.sizes = [len(group) for group in self._groups]
         self._seed = spec.get("seed", 0)
@@ -198,9 +200,9 @@ class FixtureThread:
         why: what kept it from its fixture, after a colon.
     """
 
-    def __init__(self, item, compare):
+    def __init__(self, item, compare, *, says_errors=False):
         self.name, self.why = item.nodeid, ""
-        self._compare = compare
+        self._compare, self._says_errors = compare, says_errors
         self._item = item
         self._thread = None
         self._over = False
@@ -222,7 +224,9 @@ class FixtureThread:
             return None
         made = []
         self.do(lambda: made.extend(self._entries(calls)))
-        return batch_of(made, 1, (*lot, calls), self._settler, compare=self._compare)
+        batch = batch_of(made, 1, (*lot, calls), self._settler, compare=self._compare)
+        batch.says_errors = self._says_errors
+        return batch
 
     def do(self, order):
         """Let the test's thread follow an order; what that raises is raised here."""

@@ -214,6 +214,9 @@ def run_server(spec, channel, control):
     """
     for name in _MODULES.get(spec["work"], ()):
         importlib.import_module(".." + name, __package__)
+    if spec.get("preloads"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("pytest")
     channel.keep()
     link, parent = OrderSocket(control), os.getppid()
     link.say("ready")

@@ -181,6 +181,8 @@ class SessionPlugin:
         while template() is not None:
             # A plugin has collected in a way of its own; a template runs no tests.
             template().stop()
+        if self._spec.get("collects"):
+            return True  # that was all that was asked for
         if self._runtestloop is None:
             return None
         self._runtestloop(session)

@@ -67,7 +67,8 @@ async def start_fork_server(
     Raises:
         ArmFailure: it does not come up.
     """
-    command = _command(bench, arm, {"mode": "forkserver", "work": plan.work.value}, plan, hash_seed)
+    spec = {"mode": "forkserver", "work": plan.work.value, "preloads": plan.preloads}
+    command = _command(bench, arm, spec, plan, hash_seed)
     try:
         return await bench.launcher.fork_server(command, SMALL_S)
     except ServerGone as error:

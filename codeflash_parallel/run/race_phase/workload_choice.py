@@ -89,7 +89,7 @@ async def choose_workload(context: RunContext) -> Workload:
     if place := settings.benchmark:
         source = context.mirror.read(context.snapshot, place.partition("::")[0])
         given = named_callable("benchmark", place, source, context.targets)
-        named = _named(WorkKind.CALLABLE, "--benchmark names it", [place], callable=given)
+        named = _named(WorkKind.CALLABLE, "--benchmark names it", [place], callables=[given])
         return await _tried(context, named)
     if command := settings.benchmark_command:
         words = _words(command)

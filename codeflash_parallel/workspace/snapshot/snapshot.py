@@ -106,6 +106,11 @@ class Snapshot:
     extra_tests: str = ""
 
 
+def commit_of(mirror: Git, tree: str) -> str:
+    """Make the commit that names a tree of the mirror, and return its id."""
+    return mirror.having(**_SIGNATURE).text("commit-tree", tree, "-m", "snapshot")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SnapshotBuilder:
     """One snapshot in the making. The caller holds the mirror's lock.
@@ -136,7 +141,7 @@ class SnapshotBuilder:
         if place:
             tree = self._overlaid(tree, place)
         return Snapshot(
-            commit=self.mirror.having(**_SIGNATURE).text("commit-tree", tree, "-m", "snapshot"),
+            commit=commit_of(self.mirror, tree),
             tree=tree,
             base=base,
             ignored_left_out=listing.left_out,

@@ -71,7 +71,7 @@ def test_what_goes_wrong_is_told(ask: Any) -> None:
 
 def callable_work(tmp_path: Path, source: str) -> Any:
     given = {"path": "bench.py", "name": "work", "source": source}
-    return CallableWork({"root": str(tmp_path), "callable": given})
+    return CallableWork({"root": str(tmp_path), "callables": [given]})
 
 
 def test_what_a_callable_raises_is_said(tmp_path: Path) -> None:

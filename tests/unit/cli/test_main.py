@@ -27,6 +27,7 @@ JSON_CALLS = {
     "doctor": (("--python", sys.executable), 0, "fit", True),
     "score": (("absent.py", "--target", "a.py"), 2, "error.code", "NO_SUCH_TARGET"),
     "codeflash": ((), 2, "error.code", "BAD_ARGUMENTS"),
+    "gate": (("--base", "absent"), 2, "error.code", "BAD_BASE"),
     "mcp": (("--project", "absent"), 2, "error.code", "NO_PROJECT"),
     "queue submit": ((), 2, "error.code", "NO_CANDIDATES"),
     "queue wait": (("j1",), 2, "error.code", "UNKNOWN_JOB"),
