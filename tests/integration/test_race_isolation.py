@@ -116,7 +116,7 @@ class Track:
         return Arm(
             id="a",
             workspace=workspace,
-            spec={"callable": work, "targets": [], "prove": [], "seed": 1, **more},
+            spec={"callables": [work], "targets": [], "prove": [], "seed": 1, **more},
         )
 
     def source(self, level: IsolationLevel) -> str:

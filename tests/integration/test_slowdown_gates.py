@@ -97,7 +97,8 @@ def test_what_differs_from_process_to_process_is_never_red(place: Place) -> None
     write(place, {"shop/sums.py": moody})
     git(place.repository, "branch", "-f", "main")
     write(place, {"README.md": "More words.\n"})
-    done = gate(place, *CALLABLE, "--budget", "20", "--allow-noise", "--json")
+    # At the usual 99 % a gate may err once in a hundred, and so would this test.
+    done = gate(place, *CALLABLE, "--budget", "20", "--confidence", "0.99999", "--allow-noise", "--json")
     assert done.status == 0, done.stdout
     assert document(done)["verdict"] in {"too_noisy", "not_slower"}  # the second is true, and seldom sure
 
