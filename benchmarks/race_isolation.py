@@ -67,7 +67,9 @@ def arm(name: str, level: str, folder: Path) -> Arm:
         isolation=policy,
     )
     work = {"path": "bench.py", "name": "run", "source": SOURCE}
-    return Arm(id=name, workspace=workspace, spec={"callables": [work], "targets": [], "prove": [], "seed": 1})
+    return Arm(
+        id=name, workspace=workspace, spec={"callables": [work], "targets": [], "prove": [], "seed": 1}
+    )
 
 
 async def one(launcher: Launcher, level: str, number: int, rounds: int) -> dict[str, Any]:

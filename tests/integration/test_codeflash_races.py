@@ -88,6 +88,7 @@ def test_without_a_verdict_codeflash_evaluates_itself(project: Path) -> None:
     assert "shop/sums.py::total: The baseline is red" in done.stdout
 
 
+@pytest.mark.witness
 def test_what_its_own_tests_refuse_does_not_win(project: Path) -> None:
     done = race(project, {"slow": SLOW_TOTAL, "fast": FAST_TOTAL + "# refused\n"})
     assert "refused by codeflash's own tests" in done.stderr

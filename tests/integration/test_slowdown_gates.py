@@ -78,6 +78,7 @@ def test_a_slower_head_is_red(place: Place, loops: int) -> None:
     assert summary.read_text().startswith("**slower: ")
 
 
+@pytest.mark.witness
 def test_a_working_tree_is_the_head_and_may_be_faster(place: Place) -> None:
     (place.repository / "shop/sums.py").write_text(SUMS.format(1400))
     done = gate(place, *CALLABLE, "--json")
@@ -85,6 +86,7 @@ def test_a_working_tree_is_the_head_and_may_be_faster(place: Place) -> None:
     assert document(done)["head"] == ""
 
 
+@pytest.mark.witness
 def test_a_command_is_timed_with_the_heads_script(place: Place) -> None:
     write(place, {"bench/main.py": "from shop.sums import total\nfor _ in range(40):\n    total()\n"})
     write(place, {"shop/sums.py": SUMS.format(6000)})
@@ -92,6 +94,7 @@ def test_a_command_is_timed_with_the_heads_script(place: Place) -> None:
     assert (done.status, document(done)["verdict"]) == (1, "slower"), done.stdout
 
 
+@pytest.mark.witness
 def test_what_differs_from_process_to_process_is_never_red(place: Place) -> None:
     moody = "import os\n\nLOOPS = 1000 if os.urandom(1)[0] & 1 else 1500\n\n" + SUMS.format("LOOPS")
     write(place, {"shop/sums.py": moody})
@@ -128,6 +131,7 @@ def test_a_benchmark_that_the_base_cannot_run_is_not_judged(place: Place) -> Non
     assert one["verdict"] == "no_base"
 
 
+@pytest.mark.witness
 def test_beside_it_an_old_one_is_judged(place: Place) -> None:
     write(place, {"bench/test_news.py": NEW, "shop/news.py": SUMS.format(9).replace("total", "other")})
     done = gate(place, "--json", "--max-regression", "0.2")
@@ -147,6 +151,7 @@ def test_a_benchmark_that_fails_on_the_head_is_no_green(place: Place) -> None:
     )
 
 
+@pytest.mark.witness
 def test_it_is_told_where_nothing_that_differs_is_run(place: Place) -> None:
     write(place, {"shop/others.py": "x = 1\n"})
     found = document(gate(place, *CALLABLE, "--json", "--budget", "5"))
