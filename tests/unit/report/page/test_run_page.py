@@ -89,7 +89,7 @@ def test_values_that_differ_are_shown_with_the_smaller_example_and_the_command()
 def test_the_heat_map_names_only_tests_that_differ() -> None:
     root = assert_sound(run_page(RUNS["winner"], TRACE))
     (heat,) = (one for one in root.iter("table") if one.attrib.get("class") == "heat")
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in heat.find("tbody") or ()}
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in heat.findall("tbody/tr")}
     assert [head[0].text for head in heat.iter("th") if head.attrib["scope"] == "col"] == [
         *("test", "best", "red", "other red"),
     ]
