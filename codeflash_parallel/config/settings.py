@@ -51,6 +51,15 @@ class Executor(StrEnum):
     LOCAL = "local"
     #: By the daemon of the evaluation queue, in turn with what others have submitted.
     QUEUE = "queue"
+    #: By the nodes of a Ray cluster.
+    RAY = "ray"
+    #: By jobs of Slurm.
+    SLURM = "slurm"
+
+    @property
+    def is_cluster(self) -> bool:
+        """True if other hosts check the candidates, and one of them races those that pass."""
+        return self in {Executor.RAY, Executor.SLURM}
 
 
 class RankingMode(StrEnum):
@@ -310,8 +319,27 @@ class Settings:
     )
     executor: str = setting(
         Executor.LOCAL.value,
-        "Who evaluates: local, this process; queue, the daemon of the evaluation queue.",
+        "Who evaluates: local, this process; queue, the daemon of the evaluation queue; ray, the nodes of a "
+        "Ray cluster; slurm, jobs of Slurm.",
         choices=Executor,
+        group=PLACE,
+    )
+    cluster: str = setting(
+        "",
+        "Where the engine of --executor ray or slurm is. Ray: its address; empty: the cluster of this "
+        "machine. Slurm: options of sbatch, such as 'partition=short time=60'; local: processes of this "
+        "machine in their place.",
+        metavar="ADDRESS|OPTIONS",
+        group=PLACE,
+    )
+    cluster_jobs: int = setting(
+        16, "Jobs that --executor slurm has in the engine's queue at once.", minimum=1, group=PLACE
+    )
+    prepare: str = setting(
+        "",
+        "Command that --executor ray or slurm runs on each host, in a checkout of the snapshot and once for "
+        "each, to make the environment in which tests run: .venv in the project's folder.",
+        metavar="COMMAND",
         group=PLACE,
     )
     keep_warm: bool = switch(

@@ -128,12 +128,18 @@ class StepChanged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateMoved:
-    """A candidate is at another stage; `slot` is 0 when it holds none, else its number from 1."""
+    """A candidate is at another stage.
+
+    Attributes:
+        slot: number of the slot of this machine that it holds, from 1; 0: none.
+        host: that checks it; empty: this machine.
+    """
 
     run_id: str
     candidate: CandidateId
     stage: Stage
     slot: int = 0
+    host: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

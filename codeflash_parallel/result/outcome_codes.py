@@ -200,6 +200,10 @@ class Code(StrEnum):
     INFRA_MEMORY = "INFRA_MEMORY", Trait.INFRA | Trait.UNMEASURED | Trait.CROWDED
     #: The process was killed by a signal that neither we nor a limit sent.
     INFRA_KILLED = "INFRA_KILLED", Trait.INFRA | Trait.UNMEASURED | Trait.CROWDED
+    #: Hosts or their workers have died while it was checked there, the last time with nothing else to check.
+    INFRA_LOST = "INFRA_LOST", Trait.INFRA | Trait.UNMEASURED
+    #: Two hosts have judged it in different ways.
+    HOSTS_DISAGREE = "HOSTS_DISAGREE", Trait.INFRA | Trait.UNMEASURED
 
 
 class ExitKind(StrEnum):

@@ -419,6 +419,25 @@ class RaceSummary(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HostUse:
+    """One host of a run that was made on several, and what it did.
+
+    Attributes:
+        host: its name.
+        environment: interpreter, number of packages and platform, as its stamp has them, one clause.
+        checked: candidates whose verdicts are from there.
+        raced: the last races of the run were held there.
+        left_out: why it is not used any more; empty: it is.
+    """
+
+    host: str
+    environment: str = ""
+    checked: tuple[CandidateId, ...] = ()
+    raced: bool = False
+    left_out: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
     """The result of a run.
 
@@ -447,6 +466,7 @@ class RunResult:
         steps_ms: the sum of the candidates' `timings_ms`, by the same names.
         repository: root of the user's repository.
         run_dir: folder that holds what the run stored; empty: nothing.
+        hosts: that the run was made on, where it was made on several; the submitting one is not among them.
     """
 
     run_id: str
@@ -479,6 +499,7 @@ class RunResult:
     race: Annotated[Mapping[str, Any], RaceSummary] = field(default_factory=dict)
     repository: str = ""
     run_dir: str = ""
+    hosts: tuple[HostUse, ...] = ()
     summary: str = ""
 
     def candidate(self, candidate_id: str) -> CandidateResult | None:

@@ -33,6 +33,7 @@ from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimi
 from codeflash_parallel.run.kept_evaluators import library_thread
 from codeflash_parallel.run.pipeline import Run, new_run_id
 from codeflash_parallel.run.provider_requests import Providers
+from codeflash_parallel.run.remote_hosts import Cluster
 from codeflash_parallel.run.run_state import RaceMode, RunState, begun_run, read_state, resumed_run
 from codeflash_parallel.run.run_targets import targets_of
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
@@ -85,6 +86,7 @@ class Evaluator:
         self._stack = AsyncExitStack()
         self._turn = anyio.Lock()
         self._resources: EvaluatorResources | None = None
+        self._cluster: Cluster | None = None
         self._run: Run | None = None
         self.was_interrupted = False
 
@@ -94,6 +96,10 @@ class Evaluator:
             opened = EvaluatorResources.open(
                 self._path, self._settings, quiet, self._sharers, once=self._once
             )
+            if Executor(self._settings.executor).is_cluster:
+                from codeflash_parallel.hosts.cluster.host_cluster import open_cluster
+
+                self._cluster = await self._stack.enter_async_context(open_cluster(self._settings))
             with disk_faults(cache_root(self._settings)):
                 self._resources = await self._stack.enter_async_context(opened)
         return self
@@ -101,7 +107,7 @@ class Evaluator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._resources = None
+        self._resources = self._cluster = None
         await self._stack.__aexit__(kind, error, trace)
 
     async def evaluate(
@@ -136,7 +142,12 @@ class Evaluator:
         async with self._turn:
             with self._stored(begun_run(resources.setup.run_dir(run_id))):
                 run = Run(
-                    resources=resources, run_id=run_id, providers=providers, observers=observers, mode=race
+                    resources=resources,
+                    run_id=run_id,
+                    providers=providers,
+                    observers=observers,
+                    mode=race,
+                    cluster=self._cluster,
                 )
                 return await self._made(run, candidates)
 
@@ -185,6 +196,7 @@ class Evaluator:
                     observers=observers,
                     mode=state.request.mode,
                     notes=(*_notes_on(state), *providers.missing(state.request)),
+                    cluster=self._cluster,
                 )
                 return await self._made(run, state.submissions)
 

@@ -37,7 +37,7 @@ from codeflash_parallel.result.events import (
     advance,
 )
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.result.result_model import STEPS, CandidateResult, Flag, LineProfile
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, Flag, HostUse, LineProfile
 from codeflash_parallel.run.campaign import Campaign, Comparison
 from codeflash_parallel.run.run_state import StepCache
 from codeflash_parallel.run.setup.evaluator_setup import Setup
@@ -220,10 +220,10 @@ class Ledger:
             name = CandidateId(f"{wanted}-{number}")
         return name
 
-    def move(self, entry: CandidateEntry, step: Step, slot: int = 0) -> None:
+    def move(self, entry: CandidateEntry, step: Step, slot: int = 0, host: str = "") -> None:
         """Take one step and tell."""
         entry.stage = advance(entry.stage, step)
-        self._moved(entry, slot)
+        self._moved(entry, slot, host)
 
     def finish(
         self, entry: CandidateEntry, status: CandidateStatus, code: Code, reason: str, **fields: object
@@ -252,8 +252,10 @@ class Ledger:
                 self._observers.remove(observer)
                 self.warn(f"An observer was dropped: it raised {type(error).__name__}: {error}.")
 
-    def _moved(self, entry: CandidateEntry, slot: int) -> None:
-        self.announce(CandidateMoved(run_id=self.run_id, candidate=entry.id, stage=entry.stage, slot=slot))
+    def _moved(self, entry: CandidateEntry, slot: int, host: str = "") -> None:
+        self.announce(
+            CandidateMoved(run_id=self.run_id, candidate=entry.id, stage=entry.stage, slot=slot, host=host)
+        )
 
 
 def _result(entry: CandidateEntry, status: CandidateStatus, code: Code, reason: str) -> CandidateResult:
@@ -411,6 +413,7 @@ class RunFindings:
         finding: of the last race.
         comparison: of a campaign that the last race was, if it was one.
         timed: what the races time and why, as `RunResult.race` has it.
+        hosts: other hosts that the run was made on.
         spent_ms: wall time by phase, and `waited`: while others had this machine to themselves.
     """
 
@@ -423,6 +426,7 @@ class RunFindings:
     finding: RaceFinding = field(default_factory=RaceFinding)
     comparison: Comparison | None = None
     timed: Mapping[str, str] = field(default_factory=dict)
+    hosts: tuple[HostUse, ...] = ()
     spent_ms: dict[str, float] = field(default_factory=dict)
     _since_ns: int = field(default_factory=monotonic_ns)
     _waits_since_ns: int = 0

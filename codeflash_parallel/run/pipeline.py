@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,9 +20,11 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run import result_builder
 from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RunFindings
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RaceFinding, RunFindings
 from codeflash_parallel.run.provider_requests import ProviderRequests, Providers, command_of, open_providing
+from codeflash_parallel.run.race_phase.host_races import HostRaces
 from codeflash_parallel.run.race_phase.race_coordinator import RaceCoordinator, load_policy
+from codeflash_parallel.run.remote_hosts import Cluster, RemoteHosts, RunPart
 from codeflash_parallel.run.run_folder import save_run
 from codeflash_parallel.run.run_preparation import Entries, RunPreparation
 from codeflash_parallel.run.run_state import (
@@ -46,9 +49,13 @@ class Run:
 
     Args:
         notes: warnings of the run.
+        part: that this process executes.
+        cluster: other hosts, which check and race the candidates.
+        cache: results of the run's steps; by default those in its folder.
+        before: races that the run has held before, in another process.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what, for whom, and what other processes have done of it
         self,
         *,
         resources: EvaluatorResources,
@@ -57,11 +64,16 @@ class Run:
         observers: Sequence[Observer],
         mode: RaceMode,
         notes: Sequence[str] = (),
+        part: RunPart = RunPart.WHOLE,
+        cluster: Cluster | None = None,
+        cache: StepCache | None = None,
+        before: RaceFinding | None = None,
     ) -> None:
         self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
         self._run_id, self._providers, self._mode, self._notes = run_id, providers, mode, notes
         self._folder = self._setup.run_dir(run_id)
-        self._cache = StepCache(self._folder)
+        self._cache = cache or StepCache(self._folder)
+        self._part, self._cluster = part, cluster
         self._timeline = TimelineRecorder()
         self._ledger = Ledger(run_id, (self._timeline, *observers))
         self._steps = StepReporter(self._ledger.announce, run_id)
@@ -77,7 +89,13 @@ class Run:
             races=mode is not RaceMode.CHECK,
             setup=self._setup,
             ledger=self._ledger,
+            finding=before or RaceFinding(),
         )
+
+    @property
+    def findings(self) -> RunFindings:
+        """What the run has found out so far."""
+        return self._findings
 
     def interrupt(self, code: str) -> None:
         """Stop: kill what runs, keep what is finished."""
@@ -134,34 +152,53 @@ class Run:
         """Prepare; then check, race, profile and refine, again while refinements bring candidates."""
         resources, findings, policy = self._resources, self._findings, self._policy
         preparation = RunPreparation(resources, findings, self._cache, self._steps)
-        context, preparer, source = await preparation.prepare(source)
-        async with open_providing(self._providers, context) as providers:
-            check = CheckCoordinator(context, preparer, providers)
-            races = RaceCoordinator(findings, context, check.admission, providers, policy)
+        here = self._cluster is None
+        context, preparer, source = await preparation.prepare(source, checks_here=here)
+        async with open_providing(self._providers, context) as providers, self._hosts(providers) as hosts:
+            check = CheckCoordinator(context, preparer, providers, hosts)
+            coordinator = RaceCoordinator if hosts is None else partial(HostRaces, hosts)
+            races = coordinator(findings, context, check.admission, providers, policy)
             while source:
                 while source:
-                    source = await self._check(check, races, source)
-                if not await races.race() or self._mode is RaceMode.TIME:
+                    source = await self._check(check, races, source, checks_here=here)
+                if self._part is RunPart.CHECKS or not await races.race() or self._mode is RaceMode.TIME:
                     return
                 with findings.phase("profile"):
                     findings.finding = await providers.profile(findings.finding)
                 source = await self._refine(providers)
 
-    async def _check(self, check: CheckCoordinator, races: RaceCoordinator, source: Entries) -> Entries:
+    @asynccontextmanager
+    async def _hosts(self, providers: ProviderRequests) -> AsyncIterator[RemoteHosts | None]:
+        """Open the hosts of the cluster for the run; `None` where this one does everything."""
+        if self._cluster is None or self._findings.context is None:
+            yield None
+            return
+        opened = self._cluster.open_hosts(self._findings.context, wants_evidence=providers.asks_for_repairs)
+        async with opened as hosts:
+            try:
+                yield hosts
+            finally:
+                self._findings.hosts = hosts.uses()
+
+    async def _check(
+        self, check: CheckCoordinator, races: RaceCoordinator, source: Entries, *, checks_here: bool
+    ) -> Entries:
         """Check candidates; return repairs of those that fresh inputs reject.
 
         Fresh inputs are made beside the choice of what is timed and the checks; beside the checks twins, and
         what calls of watched functions give.
         """
         self._steps.begin("")
-        learned = anyio.Event()
+        learned = anyio.Event() if checks_here and self._part is not RunPart.RACE else None
         with self._findings.phase("behavior"):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(check.learn_fresh, source, learned)
+                if learned is not None:
+                    tasks.start_soon(check.learn_fresh, source, learned)
                 if self._findings.races:
                     check.watch_callers(await races.choose())
                     tasks.start_soon(races.make_twins)
-                tasks.start_soon(check.learn_watched, source, learned)
+                if learned is not None:
+                    tasks.start_soon(check.learn_watched, source, learned)
                 await check.screen(source)
                 repaired = await check.complete(learned)
                 if not self._ledger.newly_passed():

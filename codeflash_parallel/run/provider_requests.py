@@ -134,6 +134,11 @@ class ProviderRequests:
 
     # --- repair ----------------------------------------------------------------------------------------
 
+    @property
+    def asks_for_repairs(self) -> bool:
+        """Whether there is somebody to ask, or was in an earlier process of the run."""
+        return self._broker.repairs or self._has_repairs
+
     async def repair(self, entry: CandidateEntry) -> list[Submission]:
         """Request repairs of a rejected candidate, if there is evidence and the budget allows it."""
         outcome, result = entry.outcome, entry.result
@@ -157,7 +162,7 @@ class ProviderRequests:
 
     def wants_evidence(self, entry: CandidateEntry, outcome: CheckOutcome) -> bool:
         """Return whether a repair of a candidate with this outcome would be requested now."""
-        if not (self._broker.repairs or self._has_repairs):
+        if not self.asks_for_repairs:
             return False
         shown = len(outcome.failures) + outcome.tests.missing + outcome.values.differing
         return may_repair(self._context.settings, self._now(), _root(entry), shown)

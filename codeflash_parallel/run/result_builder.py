@@ -252,6 +252,7 @@ def _result(account: RunFindings, verdict: Verdict | None, summary: str) -> RunR
         load={"cores": float(setup.machine.cores), "load_1min": setup.machine.load},
         repository=str(setup.repository.root),
         run_dir=str(setup.run_dir(account.run_id)),
+        hosts=account.hosts,
         **(_places(finding) if verdict is not None else {}),
         **(_baseline(account.context, candidates) if account.context is not None else {}),
     )

@@ -90,8 +90,13 @@ class RunPreparation:
         self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
         self._account, self._ledger, self._cache, self._steps = account, account.ledger, cache, steps
 
-    async def prepare(self, source: Entries) -> tuple[RunContext, CandidatePreparer, Entries]:
+    async def prepare(
+        self, source: Entries, *, checks_here: bool = True
+    ) -> tuple[RunContext, CandidatePreparer, Entries]:
         """Freeze the tree, make the slots, and run the baseline.
+
+        Args:
+            checks_here: candidates are checked in this process, not by other hosts.
 
         Returns:
             The context, what makes candidates of submissions, and the source with what was taken from it to
@@ -128,7 +133,7 @@ class RunPreparation:
                 runner=runner,
                 snapshot=snapshot,
                 pool=pool,
-                candidates=self._left_of(there) if isinstance(source, Sequence) else setup.shares.slots,
+                candidates=self._expected(source, there) if checks_here else 0,
                 are_all=isinstance(source, Sequence),
                 replays=account.races or self._settings.compare is ComparisonMode.VALUES,
                 steps=self._steps,
@@ -164,6 +169,10 @@ class RunPreparation:
         snapshot = await self._resources.snapshot()
         self._cache.put(Snapshot, snapshot, StepKind.SNAPSHOT)
         return snapshot
+
+    def _expected(self, source: Entries, there: Sequence[CandidateEntry]) -> int:
+        """Return how many candidates are known to come."""
+        return self._left_of(there) if isinstance(source, Sequence) else self._setup.shares.slots
 
     def _left_of(self, entries: Sequence[CandidateEntry]) -> int:
         """Return how many candidates an earlier process of the run has not checked."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from codeflash_parallel.process.files import try_lock, wait_for_lock, write_durably
+from codeflash_parallel.process.files import try_lock, wait_for_lock, write_atomically, write_durably
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.candidate_model import Submission, digest_of, name_of
 from codeflash_parallel.result.codec import from_plain, to_plain
@@ -121,6 +121,21 @@ class StepCache:
         path = self._path(kind, key)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text_of(result, value))
+
+    def text(self, kind: StepKind, *key: object) -> bytes:
+        """Return the text of a step's file, for another step cache to `take`; empty when there is none."""
+        try:
+            return self._path(kind, key).read_bytes()
+        except OSError:
+            return b""
+
+    def take(self, text: bytes, kind: StepKind, *key: object) -> None:
+        """Store the text of a step that another step cache holds.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_atomically(self._path(kind, key), text)
 
     async def keep(self, result: Any, value: object, kind: StepKind, *key: object) -> None:
         """Store the costly result of a step, on the disk when this returns; cancelling does not undo it.

@@ -120,15 +120,11 @@ class CandidateExaminer:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
         cache, content = self._context.cache, entry.staged.content_key
-        book = "time" if look is StepKind.SCREEN else "confirming"
-        known: _Examined | None = cache.get(_Examined, look, content)
+        known = remembered(self._context, entry, look)
         if known is not None:
             self._move(entry, Step.STAGE)
-            setattr(entry, book, known.times)
-            entry.notes[:] = known.notes
-            entry.kept_slot, entry.reproduce = known.kept_slot, known.reproduce
-            return known.outcome
-        times: CandidateTimes = getattr(entry, book)
+            return known
+        times: CandidateTimes = getattr(entry, _book_of(look))
         outcome = await self._tried(_Attempt(entry, examination, times))
         # A busy machine may have made a timeout.
         if outcome.code is not Code.TIMEOUT and Trait.INFRA not in outcome.code.traits:
@@ -272,6 +268,21 @@ class CandidateExaminer:
         self._limiter.total_tokens = checks_at_once(
             context.setup.shares, context.pool.size, context.baseline, context.fleet.bytes_of_a_slot
         )
+
+
+def remembered(context: RunContext, entry: CandidateEntry, look: StepKind) -> CheckOutcome | None:
+    """Return the outcome of a check that the step cache has; the entry gets what was found beside it."""
+    known: _Examined | None = context.cache.get(_Examined, look, entry.staged.content_key)
+    if known is None:
+        return None
+    setattr(entry, _book_of(look), known.times)
+    entry.notes[:] = known.notes
+    entry.kept_slot, entry.reproduce = known.kept_slot, known.reproduce
+    return known.outcome
+
+
+def _book_of(look: StepKind) -> str:
+    return "time" if look is StepKind.SCREEN else "confirming"
 
 
 def combined(before: CheckOutcome, got: CheckOutcome, values: ValueCounts) -> CheckOutcome:

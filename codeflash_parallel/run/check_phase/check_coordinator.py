@@ -38,10 +38,12 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer, Examination
 from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
+from codeflash_parallel.run.check_phase.host_examiner import HostExaminer
 from codeflash_parallel.run.check_phase.screening_check import ScreeningCheck
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
 from codeflash_parallel.run.ledger import CandidateEntry, RunContext
 from codeflash_parallel.run.provider_requests import ProviderRequests
+from codeflash_parallel.run.remote_hosts import RemoteHosts
 from codeflash_parallel.run.run_folder import save_diff
 from codeflash_parallel.run.run_preparation import CandidatePreparer, Entries, known
 from codeflash_parallel.run.run_state import StepKind
@@ -57,20 +59,29 @@ AHEAD = 100
 class CheckCoordinator:
     """Checks candidates. One instance serves all rounds of a run, so that duplicates are found.
 
+    Args:
+        hosts: that check the candidates in the place of this one.
+
     Attributes:
         admission: checks with all tests in new processes, also of the leaders of a race.
     """
 
-    def __init__(self, context: RunContext, preparer: CandidatePreparer, providers: ProviderRequests) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        preparer: CandidatePreparer,
+        providers: ProviderRequests,
+        hosts: RemoteHosts | None = None,
+    ) -> None:
         self._context, self._ledger, self._cache = context, context.ledger, context.cache
         self._preparer, self._providers = preparer, providers
-        self._examiner = CandidateExaminer(context)
+        self._examiner = CandidateExaminer(context) if hosts is None else HostExaminer(context, hosts)
         self.admission = RaceAdmission(context, self._examiner)
         self._screening = ScreeningCheck(context, providers)
         self._fresh = FreshInputs(context=context)
         self._compared: set[CandidateId] = set()
         self._preparing = anyio.Lock()
-        self._ahead = anyio.Semaphore(AHEAD)
+        self._ahead = anyio.Semaphore(AHEAD if hosts is None else max(AHEAD, hosts.ahead))
         self._enough = anyio.CancelScope()
         self._admitted = 0
 
@@ -212,11 +223,11 @@ class CheckCoordinator:
 
     # --- after screening -------------------------------------------------------------------------------
 
-    async def complete(self, learned: anyio.Event) -> list[CandidateEntry]:
+    async def complete(self, learned: anyio.Event | None) -> list[CandidateEntry]:
         """Have candidates that passed screening run the tests that they owe, and calls with fresh inputs.
 
         Args:
-            learned: set when the fresh inputs are made.
+            learned: set when the fresh inputs are made; `None`: other hosts make them.
 
         Returns:
             The repairs of those that are rejected.
@@ -224,9 +235,10 @@ class CheckCoordinator:
         passed = [entry for entry in self._ledger.newly_passed() if entry.id not in self._compared]
         if not passed:
             return []
-        await learned.wait()
         self._compared.update(entry.id for entry in passed)
-        await self._fresh.cover(passed)
+        if learned is not None:
+            await learned.wait()
+            await self._fresh.cover(passed)
         owing = any(entry.owes_tests for entry in passed)
         tests = "tests that the first check left out, " if owing else ""
         self._context.steps.begin(f"{tests}calls with fresh inputs")
@@ -242,7 +254,7 @@ class CheckCoordinator:
 
     async def _complete(self, entry: CandidateEntry) -> None:
         await self.admission.admit(entry)
-        if self._fresh.known and entry.passed:
+        if (self._fresh.known or isinstance(self._examiner, HostExaminer)) and entry.passed:
             await self.admission.passes(entry, self._fresh, StepKind.FRESH)
 
     async def _repair_into(self, repaired: list[CandidateEntry], entry: CandidateEntry) -> None:
@@ -265,7 +277,7 @@ class RaceAdmission:
     else only those that screening left out.
     """
 
-    def __init__(self, context: RunContext, examiner: CandidateExaminer) -> None:
+    def __init__(self, context: RunContext, examiner: CandidateExaminer | HostExaminer) -> None:
         self._plan, self._context, self._ledger, self._examiner = (
             context.plan,
             context,

@@ -118,7 +118,7 @@ class RaceCoordinator:
             Whether a race was held. Cancelling kills every arm and gives the slots and the lock back.
         """
         context, account, before = self._context, self._account, self._account.finding
-        newly = self._ledger.newly_passed()
+        newly = [entry for entry in self._ledger.newly_passed() if entry.id not in before.leaders]
         if self._workload is None or not newly:
             return False
         callers = self._workload.callers

@@ -1,0 +1,128 @@
+"""Checkouts of snapshots on a host, each made of a bundle once, with the environment that is made there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from codeflash_parallel.hosts.cluster.host_job import HostJob
+from codeflash_parallel.process.files import try_lock
+from codeflash_parallel.result.candidate_model import name_of
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
+from codeflash_parallel.workspace.git.git_client import find_repository, mirror_git
+from codeflash_parallel.workspace.snapshot.mirror import Mirror
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+
+#: Checkouts that are kept on a host; each has a mirror, baselines and perhaps an environment of its own.
+_KEPT = 4
+#: Bytes are bytes: no conversion of line endings, no filter.
+_ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
+#: How much of what a failing command said is told.
+_SAID_CHARS = 1500
+#: Longest time of a command that makes an environment, in seconds.
+_LONGEST_S = 3600.0
+#: How often it is looked whether the job is still wanted meanwhile.
+_LOOK_S = 0.2
+
+
+def bundle_of(mirror: Mirror, snapshot: Snapshot) -> bytes:
+    """Return all objects of a snapshot as a pack: a bundle without refs, which no mirror keeps. Blocking.
+
+    Raises:
+        GitFailed: the mirror has lost some.
+    """
+    objects = mirror.git.run("rev-list", "--objects", "--no-object-names", snapshot.commit)
+    return mirror.git.run("pack-objects", "--stdout", "-q", stdin=objects)
+
+
+@contextmanager
+def checkout(
+    cache: Path, job: HostJob, bundle: Callable[[], bytes], is_over: threading.Event
+) -> Iterator[Path]:
+    """Hold a checkout of a job's snapshot, made if there is none, and yield its root. Blocking.
+
+    Args:
+        cache: of this host.
+        bundle: returns the bundle of the snapshot; called when it is needed.
+        is_over: nobody wants the job any more: a command that makes the environment is killed.
+
+    Raises:
+        EnvironmentFault: `PREPARE_FAILED`, or a cache that is full or cannot be written.
+    """
+    folder = cache / "checkouts" / name_of(job.repository, job.snapshot.commit, job.prepare)
+    root, done = folder / job.repository, folder / "done"
+    with ExitStack() as stack:
+        with cache_faults(cache):
+            with locked(folder / "make.lock"):
+                if not done.exists():
+                    remove_tree(root)
+                    _write(root, job.snapshot, bundle())
+                    if job.prepare:
+                        _prepare(root / job.project, job.prepare, is_over)
+                    done.touch()
+            stack.enter_context(locked(folder / "use.lock", fcntl.LOCK_SH))
+            os.utime(done)
+            _remove_old(cache)
+        yield root
+
+
+def _write(root: Path, snapshot: Snapshot, pack: bytes) -> None:
+    """Write the files of a snapshot into a new repository."""
+    git_dir = root / ".git"
+    git_dir.mkdir(parents=True)
+    git = mirror_git(git_dir)
+    git.run("init", "-q")
+    git = git.having(GIT_WORK_TREE=root)
+    (git_dir / "info").mkdir(exist_ok=True)
+    (git_dir / "info" / "attributes").write_bytes(_ATTRIBUTES)
+    git.run("index-pack", "--stdin", stdin=pack)
+    git.run("update-ref", "HEAD", snapshot.commit)
+    git.run("read-tree", snapshot.tree)
+    git.run("checkout-index", "-a", "-f", "-q")
+
+
+def _prepare(project: Path, command: str, is_over: threading.Event) -> None:
+    until_s = time.monotonic() + _LONGEST_S
+    with TemporaryFile() as said:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        while child.poll() is None and not is_over.wait(_LOOK_S) and time.monotonic() < until_s:
+            pass
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID_CHARS))
+        words = said.read().decode(errors="replace").strip()
+    if child.returncode:
+        message = f"--prepare {command!r} ended with status {child.returncode}: {words}"
+        raise EnvironmentFault("PREPARE_FAILED", message)
+
+
+def _remove_old(cache: Path) -> None:
+    """Remove the checkouts that were used least lately and are not in use, with what was kept of them."""
+    marks = list((cache / "checkouts").glob("*/done"))
+    with suppress(FileNotFoundError):  # another job removes them, too
+        marks.sort(key=lambda mark: -mark.stat().st_mtime)
+    for mark in marks[_KEPT:]:
+        lock = try_lock(mark.parent / "use.lock")
+        if lock is None or time.time() - mark.stat().st_mtime < 1:
+            continue
+        with lock:
+            for root in mark.parent.glob("*/.git"):
+                remove_tree(CacheHome(path=cache / find_repository(root.parent).key).path)
+            remove_tree(mark.parent)
