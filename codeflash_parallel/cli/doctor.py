@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import SHARED, Command, add_settings
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.config.settings import SETTINGS, Settings
+from codeflash_parallel.config.settings import SETTINGS, Executor, Settings
 from codeflash_parallel.config.settings_reader import QUEUE_TABLE, SettingsWithSources, read_settings
 from codeflash_parallel.config.settings_table import Parallel, key_of
 from codeflash_parallel.queue.queue_settings import read_queue_settings
@@ -100,6 +100,24 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield from _cache(cache_root(settings))
     yield _quiet()
     yield _queue(settings)
+    yield from _hosts(project, settings)
+
+
+def _hosts(project: Path, settings: Settings) -> Iterator[Finding]:
+    """Say of each host of the executor whether it could work for the project."""
+    if not Executor(settings.executor).is_cluster:
+        return
+    from codeflash_parallel.hosts.cluster.cluster_probe import ask_hosts
+
+    name = f"executor {settings.executor}"
+    try:
+        _, interpreter = _project_and_interpreter(project, settings)
+        for answer in ask_hosts(settings, interpreter):
+            yield Finding(
+                name=f"host {answer.host}", value=answer.environment or name, problem=answer.problem
+            )
+    except CodeflashParallelError as error:
+        yield Finding(name=name, value="", problem=str(error))
 
 
 def _race(project: Path, settings: Settings, findings: list[Finding], output: Output) -> RaceCheck | None:

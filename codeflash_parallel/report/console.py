@@ -35,7 +35,7 @@ from codeflash_parallel.report.columns import (
     verdict_cell,
     verdict_sentence,
 )
-from codeflash_parallel.report.timing_table import footer, isolation_words, served_by_candidate
+from codeflash_parallel.report.timing_table import footer, host_words, isolation_words, served_by_candidate
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 from codeflash_parallel.result.result_model import CandidateResult, FailedTest, FirstDifference, RunResult
 from codeflash_parallel.result.safe_text import one_line, printable
@@ -157,6 +157,7 @@ def _closing(result: RunResult) -> Iterator[RenderableType]:
     lines = [race_sentence(result)]
     if spent := footer(result):
         lines.append(f"{spent}; isolation {isolation_words(result)}")
+    lines += map(host_words, result.hosts)
     if result.winner is not None and result.run_id:
         lines.append(f"Apply with: codeflash-parallel apply {one_line(result.run_id)}")
     if told := list(filter(None, lines)):

@@ -80,6 +80,7 @@ class BoardRow:
     since: float
     stage: Stage = Stage.SUBMITTED
     slot: int = 0
+    host: str = ""
     until: float | None = None
     result: CandidateResult | None = None
     out: str = ""
@@ -128,10 +129,12 @@ class Progress:
                 row.out = ""
                 if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
                     row.since = self._now()
-                row.stage, row.slot, row.until, row.result = event.stage, event.slot, None, None
+                row.stage, row.slot, row.host = event.stage, event.slot, event.host
+                row.until, row.result = None, None
             case CandidateFinished():
                 row = self._row(event.candidate)
-                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self._now()
+                row.stage, row.slot, row.host = Stage.FINISHED, 0, ""
+                row.result, row.until = event.result, self._now()
             case _:
                 pass  # warnings and the end move no candidate
 
@@ -177,8 +180,8 @@ class PlainLines(Progress):
                 if state != self._said_race or self._now() - self._said_s >= _ROUND_S:
                     self._say(race_words(event))
                     self._said_race, self._said_s = state, self._now()
-            case CandidateMoved(stage=Stage.CHECKING):
-                self._say(f"start {event.candidate} slot {event.slot}")
+            case CandidateMoved(stage=Stage.CHECKING, host=host, slot=slot) if host or slot:
+                self._say(f"start {event.candidate} {f'on {host}' if host else f'slot {slot}'}")
             case CandidateMoved(stage=Stage.CONFIRMING):
                 self._say(f"check {event.candidate} in a new process")
             case CandidateFinished():
@@ -294,12 +297,12 @@ class LiveBoard(Progress):
 
 
 def _cells(row: BoardRow, now: float) -> tuple[Text, ...]:
-    slot = Text(f"slot {row.slot}" if row.slot else "", style="cyan")
+    slot = Text(one_line(row.host) or (f"slot {row.slot}" if row.slot else ""), style="cyan")
     name = Text(one_line(row.candidate, limit=40))
     if row.result is not None:
         stage = Text(verdict_cell(row.result), style=STYLES[row.result.status])
     else:
         words = f"out: {one_line(row.out)}" if row.out else row.stage.value
-        stage = Text(words, style="bold" if row.slot else "dim")
+        stage = Text(words, style="bold" if row.slot or row.host else "dim")
     waiting = row.stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED}
     return slot, name, stage, Text("" if waiting else f"{row.elapsed(now):.1f} s", style="dim")

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, HostUse, RunResult
 from codeflash_parallel.result.safe_text import one_line
 
 #: Steps that most runs do not have: without any time in them they get no column.
@@ -163,3 +163,12 @@ def _servers(warm: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         counts = [f"{name} {warm.get(name, 0)}" for name in ("forks", "restarts")]
         yield "servers", ", ".join([str(warm.get("servers", 0)), *counts])
         yield from (("unfit", one_line(why)) for why in warm.get("unfit", ()))
+
+
+def host_words(use: HostUse) -> str:
+    """Return what a host has done, one line."""
+    done = [f"{len(use.checked)} checked in {use.shards} jobs"] if use.checked else []
+    done += ["held the race"] if use.raced else []
+    done += [use.environment] if use.environment else []
+    done += [f"left out: {one_line(use.left_out)}"] if use.left_out else []
+    return f"Host {one_line(use.host)}: {'; '.join(done)}"

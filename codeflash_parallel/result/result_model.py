@@ -428,6 +428,9 @@ class HostUse:
         checked: candidates whose verdicts are from there.
         raced: the last races of the run were held there.
         left_out: why it is not used any more; empty: it is.
+        shards: of candidates that it has checked.
+        overhead_s: seconds that those have taken before their first check and after their last one.
+        checks_s: seconds between.
     """
 
     host: str
@@ -435,6 +438,9 @@ class HostUse:
     checked: tuple[CandidateId, ...] = ()
     raced: bool = False
     left_out: str = ""
+    shards: Count = 0
+    overhead_s: float = 0.0
+    checks_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

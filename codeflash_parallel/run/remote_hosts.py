@@ -28,6 +28,8 @@ class RunPart(StrEnum):
     CHECKS = "checks"
     #: The races of candidates whose checks are in the step cache.
     RACE = "race"
+    #: None: the host only says whether it could.
+    PROBE = "probe"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

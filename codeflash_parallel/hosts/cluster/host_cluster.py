@@ -60,7 +60,7 @@ async def open_cluster(settings: Settings) -> AsyncIterator[Cluster]:
     if settings.ranking not in list(RankingMode):
         hint = "Give --ranking fastest or smallest-diff, or --executor local."
         raise UsageError("LOCAL_ONLY", "A ranking policy of your own is not known to other hosts.", hint)
-    executor = await anyio.to_thread.run_sync(_connected, settings)
+    executor = await anyio.to_thread.run_sync(connected, settings)
     try:
         yield _EngineCluster(executor)
     finally:
@@ -68,7 +68,12 @@ async def open_cluster(settings: Settings) -> AsyncIterator[Cluster]:
             await anyio.to_thread.run_sync(executor.close)
 
 
-def _connected(settings: Settings) -> HostExecutor:
+def connected(settings: Settings) -> HostExecutor:
+    """Return the engine that the settings name. Blocking.
+
+    Raises:
+        UsageError, EnvironmentFault: as `open_cluster`.
+    """
     if settings.executor == Executor.RAY:
         from codeflash_parallel.hosts.cluster.ray_executor import RayExecutor
 
@@ -287,6 +292,13 @@ class ClusterHosts:
                 self._context.ledger.move(one.entry, Step.RETURN)
         if last["t"] == "ended":
             self._costs.add(last["overhead_s"], last["checks_s"], len(shard))
+            before = self._used[last["host"]]
+            self._use(
+                last["host"],
+                shards=before.shards + 1,
+                overhead_s=before.overhead_s + last["overhead_s"],
+                checks_s=before.checks_s + last["checks_s"],
+            )
             for one in left:
                 one.end(Code.INFRA_LOST, f"Host {last['host']} did not judge it.")
         elif last["t"] == "fault":

@@ -17,7 +17,7 @@ A job is one JSON text. A host answers with messages, JSON objects with a key `t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -96,6 +96,10 @@ class HostTask(Protocol):
 
 class HostExecutor(Protocol):
     """An engine that runs jobs on hosts."""
+
+    def hosts(self) -> Sequence[str]:
+        """Return the names of the hosts that can be asked for; empty: the engine names none. Blocking."""
+        ...
 
     def places(self, avoid: Collection[str]) -> int:
         """Return how many jobs can run at the same time, none on the hosts to avoid. Blocking."""

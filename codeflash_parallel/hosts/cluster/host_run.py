@@ -48,7 +48,7 @@ from codeflash_parallel.run.remote_hosts import RemoteRace, RunPart
 from codeflash_parallel.run.run_state import StepCache, StepKind, begun_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
-from codeflash_parallel.workspace.cache_layout import disk_faults, remove_tree
+from codeflash_parallel.workspace.cache_layout import cache_faults, disk_faults, remove_tree
 
 #: Checks whose findings are sent back.
 _SENT = frozenset({StepKind.SCREEN, StepKind.REST, StepKind.CLEAN, StepKind.FRESH})
@@ -153,6 +153,11 @@ class _JobRun:
         cache = cache_root(Settings(cache_dir=os.environ.get(f"{PREFIX}CACHE_DIR", "")))
         # A folder for each host: with a home that they share, one would clean up after the others' runs.
         cache = cache / "hosts" / os.uname().nodename
+        if job.part is RunPart.PROBE:
+            with cache_faults(cache):
+                cache.mkdir(parents=True, exist_ok=True)
+            self._interpreter(cache)
+            return None
         held = checkout(cache, job, self._channel.read_bundle, self._channel.is_over)
         with disk_faults(cache), ExitStack() as stack:
             root = await anyio.to_thread.run_sync(stack.enter_context, held, abandon_on_cancel=True)
@@ -172,7 +177,7 @@ class _JobRun:
             EnvironmentFault: `BAD_PYTHON` or `OTHER_ENVIRONMENT`.
         """
         job = self._job
-        if job.prepare:
+        if job.prepare and job.part is not RunPart.PROBE:
             interpreter = choose_interpreter("", root / job.project, root)
         elif os.access(job.python, os.X_OK):
             interpreter = Path(job.python)
@@ -182,7 +187,7 @@ class _JobRun:
             )
             raise EnvironmentFault("BAD_PYTHON", f"Host {self._host} has no {job.python}.", hint)
         found = stamp_of(interpreter, job.settings.get("pass_env") or ())
-        differing = differences(job.environment, found)
+        differing = [] if job.prepare and job.part is RunPart.PROBE else differences(job.environment, found)
         if differing:
             message = f"The environment of host {self._host} is another one: {'; '.join(differing)}."
             raise EnvironmentFault("OTHER_ENVIRONMENT", message, "Make it the same, e.g. with --prepare.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -20,6 +21,8 @@ from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 #: Name of the resource that nodes offer.
 RESOURCE = "codeflash_slot"
 _OFFER = f"""ray start --address=… --resources='{{"{RESOURCE}": 4}}'"""
+#: Seconds in which the head node has to take a connection.
+_REACH_S = 5.0
 #: Digits of a node's id in a host's name.
 _DIGITS = 8
 
@@ -105,6 +108,10 @@ class RayExecutor:
                 found[f"{node['NodeManagerHostname']}-{node['NodeID'][:_DIGITS]}"] = (node["NodeID"], slots)
         return found
 
+    def hosts(self) -> tuple[str, ...]:
+        """Return the nodes that offer slots."""
+        return tuple(self.nodes())
+
     def places(self, avoid: Collection[str]) -> int:
         """Return the slots of all nodes but those to avoid."""
         return sum(slots for host, (_, slots) in self.nodes().items() if host not in avoid)
@@ -124,13 +131,13 @@ class RayExecutor:
         if wanted and wanted not in nodes:
             raise EnvironmentFault("HOST_GONE", f"Host {wanted} is not there any more.")
         options: dict[str, Any] = {"resources": {RESOURCE: 1}}
-        if is_race:
-            if not nodes:
-                raise EnvironmentFault("NO_CLUSTER", "No node of the Ray cluster is left that could race.")
+        if is_race and not nodes:
+            raise EnvironmentFault("NO_CLUSTER", "No node of the Ray cluster is left that could race.")
+        if is_race or wanted:
             host = wanted or max(nodes, key=lambda name: nodes[name][1])
             node, slots = nodes[host]
             options = {
-                "resources": {RESOURCE: slots},
+                "resources": {RESOURCE: slots if is_race else 1},
                 "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
             }
         elif avoid:
@@ -158,14 +165,34 @@ def _connect(address: str) -> None:
 
     import ray
 
+    if address.startswith("ray://"):
+        hint = "Run on one of its nodes, with --cluster HOST:PORT or without it."
+        raise UsageError("BAD_SETTING", "Ray Client (ray://) carries no streams of messages.", hint)
+    where = f"at {address}" if address else "on this machine"
+    hint = "Start one with `ray start --head`, or name its address with --cluster."
+    if why := _why_unreachable(address or os.environ.get("RAY_ADDRESS", "")):
+        raise EnvironmentFault("NO_CLUSTER", f"There is no Ray cluster {where}: {why}.", hint)
     try:
         ray.init(address or "auto", log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = f"at {address}" if address else "on this machine"
         said = " ".join(str(error).split())
-        hint = "Start one with `ray start --head`, or name its address with --cluster."
         if "ersion mismatch" in said:
             hint = (
                 f"This process has Python {sys.version.split()[0]} and Ray {ray.__version__}: take the same."
             )
         raise EnvironmentFault("NO_CLUSTER", f"There is no Ray cluster {where}: {said}", hint) from error
+
+
+def _why_unreachable(address: str) -> str:
+    """Return why nothing listens at an address, a clause; empty: something does, or it is no address.
+
+    Ray itself tries for more than a minute.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return ""
+    try:
+        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
+    except (OSError, OverflowError) as error:
+        return str(error)
+    return ""

@@ -150,6 +150,10 @@ class SlurmExecutor:
             if self._closing.wait(_BEAT_S):
                 return
 
+    def hosts(self) -> tuple[str, ...]:
+        """Return none: Slurm chooses them."""
+        return ()
+
     def places(self, avoid: Collection[str]) -> int:
         """Return how many jobs are submitted at once."""
         return 0 if self._is_local and os.uname().nodename in avoid else self._jobs

@@ -43,7 +43,7 @@ from codeflash_parallel.report.page.plots import (
     speedup_plot,
     timeline_plot,
 )
-from codeflash_parallel.report.timing_table import footer, isolation_words, machinery_rows
+from codeflash_parallel.report.timing_table import footer, host_words, isolation_words, machinery_rows
 from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_document import document, readable
@@ -452,6 +452,7 @@ def _about(result: RunResult) -> Markup:
         ("interpreter", result.python),
         ("seed", str(result.seed)),
         ("time in slots", footer(result)),
+        *(("host", host_words(use).removeprefix("Host ")) for use in result.hosts[:20]),
         *machinery_rows(result)[:20],
         ("error", f"{error.code}: {error.message} {error.hint}" if error else ""),
         *(("warning", warning) for warning in result.warnings[:20]),
