@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,10 @@ GIT = (
 )
 #: What must not reach the command under test from the shell that runs these tests.
 _PRIVATE_PREFIXES = ("GIT_", "PYTEST_", "CODEFLASH_", "COV_", "XDG_", "HYPOTHESIS_", "NOX")
+
+
+#: Options of runs in which verdicts are looked at, by other hosts for example: `nox -s cluster`.
+EXECUTOR = tuple(shlex.split(os.environ.get("CODEFLASH_TEST_EXECUTOR", "")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

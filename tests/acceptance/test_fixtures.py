@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from expectations import assert_expected, assert_known
-from harness import Fixture, Place, all_fixtures, assert_nothing_left, assert_same, picture
+from harness import EXECUTOR, Fixture, Place, all_fixtures, assert_nothing_left, assert_same, picture
 
 #: Most likely to be got wrong by a shortcut: `test_new_process_and_warm.py` runs it in the gate, once like this and
 #: once in new processes, and holds it against its `expected.toml` there.
@@ -37,7 +37,7 @@ def test_fixture(fixture: Fixture, build: Callable[[Fixture], Place]) -> None:
         pytest.skip(f"this interpreter lacks {', '.join(absent)}")
     place = build(fixture)
     before = picture(place.repository)
-    finished = place.run(*arguments(fixture, place))
+    finished = place.run(*arguments(fixture, place), *EXECUTOR)
     assert_same(before, picture(place.repository))
     assert_nothing_left(place)
     assert_expected(fixture.expected, finished)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from harness import Finished, Place, assert_nothing_left, assert_same, picture
+from harness import EXECUTOR, Finished, Place, assert_nothing_left, assert_same, picture
 from real_project import COUNT, NAMES, Project, load
 
 #: How many slots: more than there are cores, and where time is no matter one.
@@ -23,7 +23,7 @@ def run(project: Project, place: Place, *options: str) -> Finished:
     )
     before = picture(place.repository)
     python = ["--python", str(place.venv / "bin" / "python")] if place.venv else []
-    finished = place.run("run", *project.arguments(candidates), *python, *options)
+    finished = place.run("run", *project.arguments(candidates), *python, *options, *EXECUTOR)
     assert_same(before, picture(place.repository))
     assert_nothing_left(place)
     return finished

@@ -471,6 +471,7 @@ class ClusterHosts:
             part=part,
             mode=RaceMode.TIME if is_race else RaceMode.RACE if context.races else RaceMode.CHECK,
             seed=context.seed,
+            root=str(setup.repository.root),
             repository=setup.repository.root.name or "repository",
             project=setup.repository.project.as_posix(),
             snapshot=context.snapshot,
@@ -479,6 +480,7 @@ class ClusterHosts:
                 # A host has some of the candidates: together they may change other functions than all do.
                 "functions": [str(target) for target in context.targets],
             },
+            cache_dir=context.settings.cache_dir,
             python=str(setup.interpreter),
             prepare=context.settings.prepare,
             environment=self._stamp,

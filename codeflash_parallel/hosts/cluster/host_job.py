@@ -53,9 +53,11 @@ class HostJob:
         version: of the submitting program.
         job: name of the job, unlike any other of the run.
         races: whether the run is going to race what passes.
+        root: of the submitter's repository.
         repository: name of the repository's folder.
         project: folder of the project in it.
         settings: of the run, as `settings_document` writes them.
+        cache_dir: the setting; a host's own environment goes before it.
         python: interpreter of the submitting process, used where the host has it at the same path.
         prepare: command that makes another one; empty: none.
         wants_evidence: checks look for all failures of a rejected candidate.
@@ -69,10 +71,12 @@ class HostJob:
     part: RunPart
     mode: RaceMode
     seed: int
+    root: str
     repository: str
     project: str
     snapshot: Snapshot
     settings: Mapping[str, Any]
+    cache_dir: str
     python: str
     prepare: str
     environment: EnvironmentStamp

@@ -150,7 +150,7 @@ class _JobRun:
         if job.version != __version__:
             message = f"Host {self._host} has codeflash-parallel {__version__}, not {job.version}."
             raise EnvironmentFault("OTHER_VERSION", message, "Install the same version there.")
-        cache = cache_root(Settings(cache_dir=os.environ.get(f"{PREFIX}CACHE_DIR", "")))
+        cache = cache_root(Settings(cache_dir=os.environ.get(f"{PREFIX}CACHE_DIR") or job.cache_dir))
         # A folder for each host: with a home that they share, one would clean up after the others' runs.
         cache = cache / "hosts" / os.uname().nodename
         if job.part is RunPart.PROBE:
@@ -165,7 +165,11 @@ class _JobRun:
             settings = self._settings(cache, interpreter)
             quiet = host_quiet(os.environ, lambda why: self._observe(RunWaits(run_id=job.run_id, why=why)))
             sharers = 1 if job.part is RunPart.RACE else auto_slots(read_machine())
-            opened = EvaluatorResources.open(root / job.project, settings, quiet, sharers)
+            # An environment that was made elsewhere may have the submitter's tree installed.
+            installed = None if job.prepare else Path(job.root)
+            opened = EvaluatorResources.open(
+                root / job.project, settings, quiet, sharers, installed=installed
+            )
             async with opened as resources:
                 resources.pinned = (job.snapshot, root / ".git")
                 return await self._run(resources)

@@ -29,6 +29,8 @@ from codeflash_parallel.workspace.cache_layout import cache_faults, remove_tree
 LOCAL = "local"
 #: How often the submitting process shows that it lives, and after how long without that a job ends.
 _BEAT_S, _DEAD_S = 2.0, 60.0
+#: Longest wait for the end of processes of this machine.
+_END_S = 10.0
 #: How often files are looked at.
 _LOOK_S = 0.1
 #: Limit of a job where the options name none.
@@ -96,8 +98,13 @@ class SlurmTask:
         said = self._job.stderr() or self._job.stdout() or f"state {self._job.state}"
         return str(said).strip().splitlines()[-1]
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return bool(self._job.done())
+
     def cancel(self) -> None:
-        """End the job, and wait for its end; one that is over is left alone."""
+        """End the job; one that is over is left alone."""
         if not self._is_over:
             self._is_over = True
             with suppress(OSError):
@@ -185,6 +192,9 @@ class SlurmExecutor:
         """End what still runs, and remove the folder."""
         for task in self._tasks:
             task.cancel()
+        until = time.monotonic() + (_END_S if self._is_local else 0)
+        while time.monotonic() < until and not all(task.is_gone for task in self._tasks):
+            time.sleep(_LOOK_S)
         self._closing.set()
         self._beats.join()
         remove_tree(self._place)

@@ -44,7 +44,7 @@ class HostRaces(RaceCoordinator):
         """
         account, ledger = self._account, self._ledger
         newly = ledger.newly_passed()
-        if not newly:
+        if not newly or not self._context.races:
             return False
         racing = [*map(ledger.get, account.finding.leaders), *newly]
         with account.phase("race", "on a host that does nothing else"):

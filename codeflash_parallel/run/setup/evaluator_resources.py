@@ -83,6 +83,7 @@ class EvaluatorResources:
         sharers: int = 1,
         *,
         once: bool = False,
+        installed: Path | None = None,
     ) -> AsyncIterator[EvaluatorResources]:
         """Find the repository, clean up after dead runs, start the launcher; leaving undoes all of it.
 
@@ -90,6 +91,8 @@ class EvaluatorResources:
             quiet: none by default.
             sharers: how many evaluators share the machine's memory.
             once: there is one run: servers that only that could use must be worth it.
+            installed: root of the checkout from which the environment's editable packages come, if it is not
+                that of the repository.
 
         Raises:
             UsageError: not a repository, a bad interpreter.
@@ -97,6 +100,7 @@ class EvaluatorResources:
         """
         cache = cache_root(settings)
         repository = await anyio.to_thread.run_sync(find_repository, path)
+        repository = repository._replace(installed=installed or repository.root)
         async with AsyncExitStack() as stack:
             launcher = await stack.enter_async_context(open_launcher())
             await recover(cache)

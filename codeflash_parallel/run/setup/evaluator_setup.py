@@ -148,7 +148,7 @@ def _isolation_policy(
     Raises:
         UsageError: `BAD_SETTING`, a path that may be written to is not there.
     """
-    roots = {str(path) for path in (repository.root, repository.git_dir, repository.common_dir)}
+    roots = {str(path) for path in _places_of(repository)}
     outermost = sorted(root for root in roots if not any(str(p) in roots for p in Path(root).parents))
     held = os.path.realpath(cache)
     return IsolationPolicy(
@@ -165,6 +165,10 @@ def _isolation_policy(
             disk_bytes=settings.disk_limit * _MIB,
         ),
     )
+
+
+def _places_of(repository: Repository) -> tuple[Path, ...]:
+    return (repository.root, repository.git_dir, repository.common_dir, repository.installed)
 
 
 def _granted(path: str, never: Sequence[str]) -> str:

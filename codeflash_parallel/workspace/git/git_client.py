@@ -263,12 +263,14 @@ class Repository(NamedTuple):
         git_dir: of this work tree (a linked worktree has its own).
         common_dir: shared by all its work trees.
         project: folder of the project relative to `root`; ``Path(".")`` unless the repository holds several.
+        installed: root of the checkout from which the environment's editable packages come.
     """
 
     root: Path
     git_dir: Path
     common_dir: Path
     project: Path
+    installed: Path
 
     @property
     def is_bare(self) -> bool:
@@ -303,6 +305,7 @@ def find_repository(start: Path) -> Repository:
         git_dir=Path(git_dir).resolve(),
         common_dir=(folder / common).resolve(),
         project=_project_folder(root, folder) if inside == "true" else Path(),
+        installed=root,
     )
 
 

@@ -124,7 +124,7 @@ class SlotFactory:
         workspace = Workspace(
             root=tree,
             project=tree / repository.project,
-            user_root=repository.root,
+            user_root=repository.installed,
             interpreter=self.interpreter,
             private=folder / "private",
             environment={},
