@@ -428,6 +428,7 @@ class HostUse:
         checked: candidates whose verdicts are from there.
         raced: the last races of the run were held there.
         left_out: why it is not used any more; empty: it is.
+        timed: when it timed something and did nothing else, pairs of nanoseconds since its start.
         shards: of candidates that it has checked.
         overhead_s: seconds that those have taken before their first check and after their last one.
         checks_s: seconds between.
@@ -438,6 +439,7 @@ class HostUse:
     checked: tuple[CandidateId, ...] = ()
     raced: bool = False
     left_out: str = ""
+    timed: tuple[tuple[int, int], ...] = ()
     shards: Count = 0
     overhead_s: float = 0.0
     checks_s: float = 0.0

@@ -38,11 +38,13 @@ class RemoteRace:
 
     Attributes:
         timed: what was timed and why, as `RunFindings.timed` has it.
+        intervals: when, as `HostUse.timed` has it.
     """
 
     host: str
     finding: RaceFinding = field(default_factory=RaceFinding)
     timed: dict[str, str] = field(default_factory=dict)
+    intervals: tuple[tuple[int, int], ...] = ()
 
 
 class RemoteHosts(Protocol):

@@ -206,7 +206,7 @@ class ClusterHosts:
                 last = {"t": "lost", "why": fault.message}
             if last["t"] == "ended":
                 found: RemoteRace = from_plain(RemoteRace, last["race"])
-                self._use(found.host, raced=True)
+                self._use(found.host, raced=True, timed=(*self._timed(found.host), *found.intervals))
                 return found
             why = last.get("why") or last["message"]
             if before is not None:
@@ -393,6 +393,9 @@ class ClusterHosts:
 
     def _checked(self, host: str) -> tuple[CandidateId, ...]:
         return self._used[host].checked if host in self._used else ()
+
+    def _timed(self, host: str) -> tuple[tuple[int, int], ...]:
+        return self._used[host].timed if host in self._used else ()
 
     def _codes_of(self, entry: CandidateEntry) -> set[Code]:
         """Return what the stored checks of a candidate have found."""

@@ -29,7 +29,7 @@ from codeflash_parallel.config.settings_table import PREFIX
 from codeflash_parallel.hosts.cluster.environment_stamp import differences, stamp_of
 from codeflash_parallel.hosts.cluster.host_checkout import checkout
 from codeflash_parallel.hosts.cluster.host_job import HostJob, Message
-from codeflash_parallel.process.host_lock import host_quiet
+from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.process.machine import auto_slots, read_machine
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
@@ -172,7 +172,7 @@ class _JobRun:
             )
             async with opened as resources:
                 resources.pinned = (job.snapshot, root / ".git")
-                return await self._run(resources)
+                return await self._run(resources, quiet)
 
     def _interpreter(self, root: Path) -> Path:
         """Return the interpreter of this host, and tell that the job has begun.
@@ -217,7 +217,7 @@ class _JobRun:
             wall_budget=0.0,
         )
 
-    async def _run(self, resources: EvaluatorResources) -> RemoteRace | None:
+    async def _run(self, resources: EvaluatorResources, quiet: HostLock) -> RemoteRace | None:
         job = self._job
         run_id = f"{job.run_id}.{job.job}.{os.getpid()}"
         folder = resources.setup.run_dir(run_id)
@@ -240,7 +240,12 @@ class _JobRun:
                 await anyio.to_thread.run_sync(remove_tree, folder)
         if job.part is RunPart.CHECKS:
             return None
-        return RemoteRace(host=self._host, finding=run.findings.finding, timed=dict(run.findings.timed))
+        return RemoteRace(
+            host=self._host,
+            finding=run.findings.finding,
+            timed=dict(run.findings.timed),
+            intervals=quiet.take_intervals().exclusive,
+        )
 
     def _observe(self, event: Event) -> None:
         match event:
