@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,41 +12,17 @@ from pathlib import Path
 import pytest
 from aftermath import processes_of
 from harness import wait_for
+from host_jobs import host_job
 from worktree_support import World, request, world
 
-from codeflash_parallel.config.settings import Settings, settings_document
-from codeflash_parallel.hosts.cluster.environment_stamp import EnvironmentStamp
 from codeflash_parallel.hosts.cluster.host_checkout import bundle_of, checkout
 from codeflash_parallel.hosts.cluster.host_job import HostJob
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.run.remote_hosts import RunPart
-from codeflash_parallel.run.run_state import RaceMode
 from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
-
-
-def job_of(snapshot: Snapshot, prepare: str = "", project: str = ".", repository: str = "user") -> HostJob:
-    return HostJob(
-        version="1",
-        run_id="run",
-        job="checks1",
-        part=RunPart.CHECKS,
-        mode=RaceMode.CHECK,
-        seed=7,
-        repository=repository,
-        project=project,
-        snapshot=snapshot,
-        settings=settings_document(Settings()),
-        python=sys.executable,
-        prepare=prepare,
-        environment=EnvironmentStamp(python="", platform=""),
-        wants_evidence=False,
-        submissions=(),
-        steps=(),
-    )
 
 
 class Bundles:
@@ -112,7 +87,7 @@ async def test_the_files_of_a_checkout_are_those_of_the_snapshot_byte_by_byte(
     (world.root / "dangling").symlink_to("nowhere")
     snapshot, bundles = await taken(world)
 
-    with checkout(tmp_path / "host", job_of(snapshot), bundles, never()) as root:
+    with checkout(tmp_path / "host", host_job(snapshot), bundles, never()) as root:
         assert root.name == "user"
         there = {
             str(path.relative_to(root)): path
@@ -131,7 +106,7 @@ async def test_the_files_of_a_checkout_are_those_of_the_snapshot_byte_by_byte(
 async def test_a_checkout_is_a_repository_whose_head_is_the_snapshot(world: World, tmp_path: Path) -> None:
     world.init({"sub/pyproject.toml": "[project]\n"})
     snapshot, bundles = await taken(world)
-    with checkout(tmp_path / "host", job_of(snapshot, project="sub"), bundles, never()) as root:
+    with checkout(tmp_path / "host", host_job(snapshot, project="sub"), bundles, never()) as root:
         found = find_repository(root / "sub")
         assert (found.root, found.project.as_posix()) == (root.resolve(), "sub")
         assert world.git("rev-parse", "HEAD", at=root) == snapshot.commit
@@ -141,19 +116,19 @@ async def test_a_checkout_is_a_repository_whose_head_is_the_snapshot(world: Worl
 async def test_a_second_checkout_wants_no_bundle(world: World, tmp_path: Path) -> None:
     world.init()
     snapshot, bundles = await taken(world)
-    first = held(tmp_path / "host", job_of(snapshot), bundles)
-    assert held(tmp_path / "host", job_of(snapshot), bundles) == first
+    first = held(tmp_path / "host", host_job(snapshot), bundles)
+    assert held(tmp_path / "host", host_job(snapshot), bundles) == first
     assert bundles.wanted == 1
 
 
 async def test_what_was_half_made_is_made_anew(world: World, tmp_path: Path) -> None:
     world.init({"a.py": "1\n"})
     snapshot, bundles = await taken(world)
-    root = held(tmp_path / "host", job_of(snapshot), bundles)
+    root = held(tmp_path / "host", host_job(snapshot), bundles)
     (root.parent / "done").unlink()
     (root / "a.py").write_text("half")
     (root / "left").write_text("over")
-    assert held(tmp_path / "host", job_of(snapshot), bundles) == root
+    assert held(tmp_path / "host", host_job(snapshot), bundles) == root
     assert bundles.wanted == 2
     assert (root / "a.py").read_text() == "1\n"
     assert not (root / "left").exists()
@@ -163,16 +138,16 @@ async def test_a_bundle_that_is_none_is_one_fault(world: World, tmp_path: Path) 
     world.init()
     snapshot, bundles = await taken(world)
     with pytest.raises(EnvironmentFault) as caught:
-        held(tmp_path / "host", job_of(snapshot), lambda: b"no pack")
+        held(tmp_path / "host", host_job(snapshot), lambda: b"no pack")
     assert caught.value.code == "GIT_FAILED"
-    held(tmp_path / "host", job_of(snapshot), bundles)
+    held(tmp_path / "host", host_job(snapshot), bundles)
     assert bundles.wanted == 1
 
 
 async def test_two_at_once_make_one_checkout(world: World, tmp_path: Path) -> None:
     world.init()
     snapshot, bundles = await taken(world)
-    job = job_of(snapshot, prepare="sleep 0.3; echo made >> log")
+    job = host_job(snapshot, prepare="sleep 0.3; echo made >> log")
     roots: list[Path] = []
     threads = [
         threading.Thread(target=lambda: roots.append(held(tmp_path / "host", job, bundles))) for _ in range(3)
@@ -194,7 +169,7 @@ async def test_prepare_is_run_once_for_each_content(world: World, tmp_path: Path
     log = tmp_path / "log"
     prepare = f"pwd >> {log}; cat a.py >> {log}"
     snapshot, bundles = await taken(world)
-    job = job_of(snapshot, prepare, project="sub")
+    job = host_job(snapshot, prepare=prepare, project="sub")
     first = held(tmp_path / "host", job, bundles)
     assert held(tmp_path / "host", job, bundles) == first
     assert log.read_text() == f"{first / 'sub'}\n1\n"
@@ -202,10 +177,10 @@ async def test_prepare_is_run_once_for_each_content(world: World, tmp_path: Path
     world.write({"sub/a.py": "2\n"})
     world.freeze()
     other, more = await taken(world)
-    second = held(tmp_path / "host", job_of(other, prepare, project="sub"), more)
+    second = held(tmp_path / "host", host_job(other, prepare=prepare, project="sub"), more)
     assert second != first
     assert log.read_text().endswith(f"{second / 'sub'}\n2\n")
-    assert held(tmp_path / "host", job_of(snapshot, "true"), bundles) not in {first, second}
+    assert held(tmp_path / "host", host_job(snapshot, prepare="true"), bundles) not in {first, second}
 
 
 async def test_prepare_that_fails_is_told_in_its_own_words_and_tried_again(
@@ -215,7 +190,7 @@ async def test_prepare_that_fails_is_told_in_its_own_words_and_tried_again(
     snapshot, bundles = await taken(world)
     switch = tmp_path / "switch"
     prepare = f"echo out; echo there is no compiler >&2; test -e {switch} || exit 3"
-    job = job_of(snapshot, prepare)
+    job = host_job(snapshot, prepare=prepare)
     for _ in range(2):
         with pytest.raises(EnvironmentFault, match="there is no compiler") as caught:
             held(tmp_path / "host", job, bundles)
@@ -230,7 +205,7 @@ async def test_prepare_that_fails_is_told_in_its_own_words_and_tried_again(
 async def test_of_what_a_failing_command_said_the_end_is_told(world: World, tmp_path: Path) -> None:
     world.init()
     snapshot, bundles = await taken(world)
-    job = job_of(snapshot, "seq 100000; exit 1")
+    job = host_job(snapshot, prepare="seq 100000; exit 1")
     with pytest.raises(EnvironmentFault, match="100000") as caught:
         held(tmp_path / "host", job, bundles)
     assert len(caught.value.message) < 2000
@@ -241,7 +216,7 @@ async def test_prepare_is_killed_when_nobody_wants_the_job(world: World, tmp_pat
     snapshot, bundles = await taken(world)
     begun, is_over = tmp_path / "begun", threading.Event()
     # A child of the command, too: the whole group is killed.
-    job = job_of(snapshot, f"sleep 600 & touch {begun}; wait")
+    job = host_job(snapshot, prepare=f"sleep 600 & touch {begun}; wait")
     faults: list[EnvironmentFault] = []
 
     def make() -> None:
@@ -270,7 +245,7 @@ async def many(world: World, count: int) -> list[tuple[HostJob, Bundles]]:
         world.write({"number.py": f"{number}\n"})
         world.freeze()
         snapshot, bundles = await taken(world)
-        made.append((job_of(snapshot), bundles))
+        made.append((host_job(snapshot), bundles))
     return made
 
 
@@ -317,7 +292,7 @@ async def test_one_in_use_is_not_removed(world: World, tmp_path: Path) -> None:
 async def test_one_in_use_is_shared_and_free_afterwards(world: World, tmp_path: Path) -> None:
     world.init()
     snapshot, bundles = await taken(world)
-    job = job_of(snapshot)
+    job = host_job(snapshot)
     with ExitStack() as stack:
         roots = {stack.enter_context(checkout(tmp_path / "host", job, bundles, never())) for _ in range(2)}
         (root,) = roots
@@ -335,7 +310,7 @@ async def test_a_cache_that_cannot_be_written(world: World, tmp_path: Path) -> N
     host = tmp_path / "host"
     host.mkdir(mode=0o500)
     with pytest.raises(EnvironmentFault) as caught:
-        held(host, job_of(snapshot), bundles)
+        held(host, host_job(snapshot), bundles)
     assert caught.value.code == "CACHE_UNWRITABLE"
 
 
@@ -344,7 +319,7 @@ async def test_what_fails_inside_is_not_taken_for_a_fault_of_the_cache(world: Wo
     snapshot, bundles = await taken(world)
     with (
         pytest.raises(PermissionError),
-        checkout(tmp_path / "host", job_of(snapshot), bundles, never()),
+        checkout(tmp_path / "host", host_job(snapshot), bundles, never()),
     ):
         raise PermissionError("of the job")
 
@@ -353,6 +328,6 @@ async def test_a_bundle_holds_the_snapshot_and_nothing_else(world: World, tmp_pa
     world.init({"a.py": "old\n"})
     world.write({"a.py": "new\n"})
     snapshot, bundles = await taken(world)
-    root = held(tmp_path / "host", job_of(snapshot), bundles)
+    root = held(tmp_path / "host", host_job(snapshot), bundles)
     objects = world.git("cat-file", "--batch-all-objects", "--batch-check", at=root).splitlines()
     assert sorted(line.split()[1] for line in objects) == ["blob", "commit", "tree"]
