@@ -155,6 +155,69 @@ def test_two_executors_share_a_folder(folder: Path) -> None:
         assert len(list(folder.glob("run-*"))) == 2
 
 
+# --- what sbatch is given ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Commands in the place of Slurm's; returns the folder in which they note what they were given."""
+    noted = tmp_path / "noted"
+    noted.mkdir()
+    commands = {
+        "srun": "exit 0",
+        "sbatch": f'cp "$1" {noted}/$$.sh; echo Submitted batch job $$',
+        "scancel": f'echo "$@" >> {noted}/cancelled',
+        "sacct": "exit 0",
+    }
+    for name, script in commands.items():
+        (noted / name).write_text(f"#!/bin/sh\n{script}\n")
+        (noted / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{noted}:{os.environ['PATH']}")
+    return noted
+
+
+def given(slurm: Path) -> set[str]:
+    """Return the options of the one job that was submitted."""
+    (script,) = slurm.glob("*.sh")
+    lines = script.read_text().splitlines()
+    script.unlink()
+    return {line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")}
+
+
+def test_a_check_has_a_share_of_a_host_and_a_race_has_all_of_it(folder: Path, slurm: Path) -> None:
+    executor = SlurmExecutor("partition=short time=60", 4, folder)
+    try:
+        executor.submit("{}", is_race=False, avoid=())
+        check = given(slurm)
+        assert {"--partition=short", "--time=60", "--job-name=codeflash-parallel"} <= check
+        assert not any(option.startswith(("--exclusive", "--exclude")) for option in check)
+        executor.submit("{}", is_race=True, avoid=("h2", "h1"))
+        assert {"--exclusive", "--exclude=h1,h2", "--partition=short"} <= given(slurm)
+        assert executor.places(("h1",)) == 4
+    finally:
+        executor.close()
+    assert len((slurm / "cancelled").read_text().splitlines()) == 2
+
+
+def test_without_a_limit_of_their_own_jobs_may_take_a_day(folder: Path, slurm: Path) -> None:
+    executor = SlurmExecutor("", 4, folder)
+    try:
+        executor.submit("{}", is_race=False, avoid=())
+        assert "--time=1440" in given(slurm)
+    finally:
+        executor.close()
+
+
+def test_slurm_chooses_the_host_itself(folder: Path, slurm: Path) -> None:
+    executor = SlurmExecutor("", 4, folder)
+    try:
+        with pytest.raises(EnvironmentFault) as caught:
+            executor.submit("{}", is_race=True, avoid=(), wanted="h1")
+    finally:
+        executor.close()
+    assert caught.value.code == "HOST_GONE"
+
+
 # --- what cannot be ----------------------------------------------------------------------------------------
 
 
