@@ -67,8 +67,9 @@ class RemoteHosts(Protocol):
         """Have candidates raced on one host that does nothing else.
 
         Args:
-            entries: that race. On another host than that of the earlier races, all that ever raced do.
-            before: the earlier races of the run.
+            entries: all that have ever raced, and those that are new.
+            before: the earlier races of the run. Another host cannot go on with their measurements: there all
+                candidates race.
 
         Raises:
             EnvironmentFault: no host can hold a race. Cancelling ends the race on its host.

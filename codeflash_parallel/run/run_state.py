@@ -61,6 +61,8 @@ class StepKind(StrEnum):
     FRESH = "fresh"
     #: A check in a clean process.
     CLEAN = "clean"
+    #: The checks of a candidate on another host have come to their end.
+    JUDGED = "judged"
     #: A line profile.
     PROFILE = "profile"
     #: A comparison of a campaign, by the number of races before it.
@@ -79,7 +81,7 @@ class StepKind(StrEnum):
         return self in {StepKind.PROFILE, StepKind.RACE}
 
 
-_CHECKS = frozenset({StepKind.SCREEN, StepKind.REST, StepKind.FRESH, StepKind.CLEAN})
+_CHECKS = frozenset({StepKind.SCREEN, StepKind.REST, StepKind.FRESH, StepKind.CLEAN, StepKind.JUDGED})
 
 
 class StepCache:

@@ -37,7 +37,7 @@ def ask_hosts(settings: Settings, interpreter: Path) -> Iterator[HostAnswer]:
     Raises:
         UsageError, EnvironmentFault: the engine cannot be used at all.
     """
-    stamp = stamp_of(interpreter, settings.pass_env)
+    stamp = stamp_of(interpreter)
     with closing(connected(settings)) as executor:
         for host in executor.hosts() or ("",):
             yield _answer(executor, host, _job(settings, interpreter, stamp))
@@ -73,6 +73,7 @@ def _job(settings: Settings, interpreter: Path, stamp: EnvironmentStamp) -> Host
         python=str(interpreter),
         prepare=settings.prepare,
         environment=stamp,
+        variables={},
         wants_evidence=False,
         submissions=(),
         steps=(),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codeflash_parallel.config.environment import requested_names
 from codeflash_parallel.result.errors import EnvironmentFault
 
 #: Packages that one sentence names.
@@ -40,23 +38,18 @@ class EnvironmentStamp:
         python: implementation and version.
         platform: system, processor's kind and C library.
         packages: versions by name.
-        variables: names of the passed variables that are set.
     """
 
     python: str
     platform: str
     packages: Mapping[str, str] = field(default_factory=dict)
-    variables: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.python}, {len(self.packages)} packages, {self.platform}"
 
 
-def stamp_of(interpreter: Path, pass_env: Sequence[str]) -> EnvironmentStamp:
+def stamp_of(interpreter: Path) -> EnvironmentStamp:
     """Return the stamp of an interpreter's environment. Blocking.
-
-    Args:
-        pass_env: names and patterns of the variables that tests and candidates see.
 
     Raises:
         EnvironmentFault: `BAD_PYTHON`: the interpreter does not answer.
@@ -65,11 +58,14 @@ def stamp_of(interpreter: Path, pass_env: Sequence[str]) -> EnvironmentStamp:
         done = subprocess.run(
             [str(interpreter), "-c", _PROBE], cwd="/", capture_output=True, check=True, timeout=_PROBE_S
         )
-        plain = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        message = f"{interpreter} is no Python interpreter that answers: {error}."
-        raise EnvironmentFault("BAD_PYTHON", message) from error
-    return EnvironmentStamp(**plain, variables=requested_names(os.environ, pass_env))
+        return EnvironmentStamp(**json.loads(done.stdout))
+    except subprocess.CalledProcessError as error:
+        why = f"status {error.returncode}"
+    except subprocess.TimeoutExpired:
+        why = f"no answer within {_PROBE_S:.0f} s"
+    except (OSError, ValueError, TypeError) as error:
+        why = str(error)
+    raise EnvironmentFault("BAD_PYTHON", f"{interpreter} is no Python interpreter that answers: {why}.")
 
 
 def differences(wanted: EnvironmentStamp, found: EnvironmentStamp) -> list[str]:
@@ -83,9 +79,6 @@ def differences(wanted: EnvironmentStamp, found: EnvironmentStamp) -> list[str]:
     if packages:
         more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
         clauses.append(", ".join(packages[:_NAMED]) + more)
-    missing = sorted({*wanted.variables} - {*found.variables})
-    if missing:
-        clauses.append(f"the variables {', '.join(missing)} are not set")
     return clauses
 
 

@@ -62,14 +62,20 @@ def checkout(
     root, done = folder / job.repository, folder / "done"
     with ExitStack() as stack:
         with cache_faults(cache):
-            with locked(folder / "make.lock"):
-                if not done.exists():
-                    remove_tree(root)
-                    _write(root, job.snapshot, bundle())
-                    if job.prepare:
-                        _prepare(root / job.project, job.prepare, is_over)
-                    done.touch()
-            stack.enter_context(locked(folder / "use.lock", fcntl.LOCK_SH))
+            use = None
+            while use is None:
+                with locked(folder / "make.lock"):
+                    if not done.exists():
+                        remove_tree(root)
+                        _write(root, job.snapshot, bundle())
+                        if job.prepare:
+                            _prepare(root / job.project, job.prepare, is_over)
+                        done.touch()
+                use = locked(folder / "use.lock", fcntl.LOCK_SH)
+                if not done.exists():  # another job has removed it meanwhile
+                    use.release()
+                    use = None
+            stack.enter_context(use)
             os.utime(done)
             _remove_old(cache)
         yield root
@@ -115,14 +121,16 @@ def _prepare(project: Path, command: str, is_over: threading.Event) -> None:
 
 def _remove_old(cache: Path) -> None:
     """Remove the checkouts that were used least lately and are not in use, with what was kept of them."""
-    marks = list((cache / "checkouts").glob("*/done"))
-    with suppress(FileNotFoundError):  # another job removes them, too
-        marks.sort(key=lambda mark: -mark.stat().st_mtime)
-    for mark in marks[_KEPT:]:
-        lock = try_lock(mark.parent / "use.lock")
-        if lock is None or time.time() - mark.stat().st_mtime < 1:
+    used: list[tuple[float, Path]] = []
+    for mark in (cache / "checkouts").glob("*/done"):
+        with suppress(FileNotFoundError):  # another job removes it, too
+            used.append((mark.stat().st_mtime, mark.parent))
+    for _, folder in sorted(used, reverse=True)[_KEPT:]:
+        lock = try_lock(folder / "use.lock")
+        if lock is None:
             continue
         with lock:
-            for root in mark.parent.glob("*/.git"):
+            (folder / "done").unlink(missing_ok=True)  # first: who waits for the lock sees that it is gone
+            for root in folder.glob("*/.git"):
                 remove_tree(CacheHome(path=cache / find_repository(root.parent).key).path)
-            remove_tree(mark.parent)
+            remove_tree(folder)

@@ -8,7 +8,8 @@ that cannot do a job (another environment, a full disk) is left out from then on
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -101,10 +102,9 @@ async def _opened(
     executor: HostExecutor, context: RunContext, *, wants_evidence: bool
 ) -> AsyncIterator[RemoteHosts]:
     setup = context.setup
-    mirror, pass_env = context.mirror, context.settings.pass_env
-    bundle = await anyio.to_thread.run_sync(bundle_of, mirror, context.snapshot)
+    bundle = await anyio.to_thread.run_sync(bundle_of, context.mirror, context.snapshot)
     await anyio.to_thread.run_sync(executor.share, bundle)
-    stamp = await anyio.to_thread.run_sync(stamp_of, setup.interpreter, pass_env)
+    stamp = await anyio.to_thread.run_sync(stamp_of, setup.interpreter)
     async with anyio.create_task_group() as group:
         hosts = ClusterHosts(executor, context, stamp, group, wants_evidence=wants_evidence)
         group.start_soon(hosts.dispatch)
@@ -118,7 +118,8 @@ class _Waiting:
 
     Attributes:
         losses: how often a process that had it was lost.
-        failed: why it cannot be judged.
+        failed: why it cannot be judged, or what it was rejected for where that is not stored.
+        is_judged: a host has come to an end with it, or it is given up.
         done: it is known.
         ended: nobody waits for it any more.
     """
@@ -128,10 +129,11 @@ class _Waiting:
     ended: anyio.Event = field(default_factory=anyio.Event)
     losses: int = 0
     failed: CheckOutcome | None = None
+    is_judged: bool = False
 
     def end(self, code: Code, reason: str) -> None:
         """Give it up."""
-        self.failed = CheckOutcome(code=code, reason=reason)
+        self.failed, self.is_judged = CheckOutcome(code=code, reason=reason), True
         self.done.set()
 
 
@@ -184,12 +186,9 @@ class ClusterHosts:
             await waiting.done.wait()
         finally:
             waiting.ended.set()
-        if self._fault is not None and waiting.failed is None and not self._has(entry):
+        if self._fault is not None and not waiting.is_judged:
             raise self._fault
         return waiting.failed
-
-    def _has(self, entry: CandidateEntry) -> bool:
-        return bool(self._context.cache.text(StepKind.SCREEN, entry.staged.content_key))
 
     async def race(self, entries: Sequence[CandidateEntry], before: RemoteRace | None) -> RemoteRace:
         """Have candidates raced; see `run.remote_hosts.RemoteHosts`."""
@@ -206,14 +205,14 @@ class ClusterHosts:
                 last = {"t": "lost", "why": fault.message}
             if last["t"] == "ended":
                 found: RemoteRace = from_plain(RemoteRace, last["race"])
+                for other in self._used:
+                    self._use(other, raced=False)
                 self._use(found.host, raced=True, timed=(*self._timed(found.host), *found.intervals))
                 return found
             why = last.get("why") or last["message"]
-            if before is not None:
-                # Another host cannot go on with those measurements: all that ever raced do so again there.
-                ids = {entry.id for entry in entries}
-                raced = [self._context.ledger.get(CandidateId(name)) for name in _raced(before.finding)]
-                entries, before = [*entries, *(e for e in raced if e.id not in ids)], None
+            if not await self._read_places():
+                raise self._fault or EnvironmentFault("NO_CLUSTER", f"No host is left that could race: {why}")
+            before = None
         return RemoteRace(host="", finding=RaceFinding(not_held=f"Hosts were lost in it: {why}"))
 
     # --- shards ----------------------------------------------------------------------------------------
@@ -381,15 +380,25 @@ class ClusterHosts:
                 one = _of(shard, candidate)
                 self._use(host, checked=(*self._checked(host), one.entry.id))
                 code = Code(message["code"])
-                is_failed = message["status"] in {CandidateStatus.REJECTED, CandidateStatus.INFRA}
-                if is_failed and code not in self._codes_of(one.entry):
-                    # Timeouts and faults of the machine are not stored: another attempt may be better.
-                    one.failed = one.failed or CheckOutcome(code=code, reason=message["reason"])
-                one.done.set()
+                self._judge(one, CandidateStatus(message["status"]), code, message["reason"])
             case {"t": "waits"}:
                 pass
             case _:
                 self._take(message)
+
+    def _judge(self, one: _Waiting, status: CandidateStatus, code: Code, reason: str) -> None:
+        """Take note of what a host says of a candidate at the end of its checks."""
+        found = self._codes_of(one.entry)
+        is_failed = status in {CandidateStatus.REJECTED, CandidateStatus.INFRA}
+        if is_failed and code not in found:
+            # Timeouts and faults of the machine are not stored: another attempt may be better.
+            one.end(code, reason)
+        elif not found:
+            one.end(Code.INFRA_LOST, f"Its host has not checked it: {reason}")
+        elif one.failed is None:
+            self._context.cache.put(bool, True, StepKind.JUDGED, one.entry.staged.content_key)
+            one.is_judged = True
+            one.done.set()
 
     def _checked(self, host: str) -> tuple[CandidateId, ...]:
         return self._used[host].checked if host in self._used else ()
@@ -432,7 +441,14 @@ class ClusterHosts:
         return self._job([one.entry for one in shard], RunPart.CHECKS, self._prepared(shard), None)
 
     def _prepared(self, shard: Sequence[_Waiting]) -> list[SentStep]:
-        return [step for one in shard for step in self._steps_of(one.entry)]
+        return [step for one in shard for step in (*self._steps_of(one.entry), *self._found_for(one.entry))]
+
+    def _found_for(self, entry: CandidateEntry) -> Iterator[SentStep]:
+        """Yield what a host that was lost, or the run before it was resumed, has found about a candidate."""
+        content = entry.staged.content_key
+        for look in _LOOKS:
+            if text := self._context.cache.text(look, content):
+                yield SentStep(kind=look, key=json.dumps((content,)), text=text.decode())
 
     def _steps_of(self, entry: CandidateEntry) -> list[SentStep]:
         """Return what became of a submission: a host has no other ref of the user's repository."""
@@ -487,6 +503,7 @@ class ClusterHosts:
             python=str(setup.interpreter),
             prepare=context.settings.prepare,
             environment=self._stamp,
+            variables={name: os.environ[name] for name in setup.pass_env},
             wants_evidence=self._wants_evidence and not is_race,
             submissions=tuple(entry.submission for entry in entries),
             steps=tuple(steps),
@@ -507,11 +524,3 @@ def _of(shard: Sequence[_Waiting], candidate: str) -> _Waiting:
 def _code_in(text: bytes) -> Code:
     """Return the code in the text of a check's step."""
     return Code(json.loads(text)["value"]["outcome"]["code"])
-
-
-def _raced(finding: RaceFinding) -> list[str]:
-    """Return the candidates of all races."""
-    from codeflash_parallel.race.race_result import Raced
-
-    held = [race for race in finding.races if isinstance(race, Raced)]
-    return list(dict.fromkeys(name for race in held for name in race.candidates))

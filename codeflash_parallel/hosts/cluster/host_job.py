@@ -60,6 +60,7 @@ class HostJob:
         cache_dir: the setting; a host's own environment goes before it.
         python: interpreter of the submitting process, used where the host has it at the same path.
         prepare: command that makes another one; empty: none.
+        variables: that tests and candidates may see because they were asked for.
         wants_evidence: checks look for all failures of a rejected candidate.
         steps: that are made already.
         before: races that the run has held on this host.
@@ -80,6 +81,7 @@ class HostJob:
     python: str
     prepare: str
     environment: EnvironmentStamp
+    variables: Mapping[str, str]
     wants_evidence: bool
     submissions: tuple[Submission, ...]
     steps: tuple[SentStep, ...]

@@ -45,11 +45,14 @@ def messages_of(job: str, host: str, bundle: Callable[[], bytes]) -> Iterator[di
                 child.stdin.write(job.encode() + b"\n")
                 child.stdin.flush()
             for line in child.stdout:
+                if not line.endswith(b"\n"):
+                    break  # it died while it wrote
                 message = json.loads(line)
                 if message["t"] == "bundle":
                     data = bundle()
-                    child.stdin.write(b"%d\n" % len(data) + data)
-                    child.stdin.flush()
+                    with suppress(BrokenPipeError):
+                        child.stdin.write(b"%d\n" % len(data) + data)
+                        child.stdin.flush()
                     continue
                 is_over = message["t"] in {"ended", "fault"}
                 yield message

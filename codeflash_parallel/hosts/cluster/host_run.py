@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -32,7 +33,7 @@ from codeflash_parallel.hosts.cluster.host_job import HostJob, Message
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.process.machine import auto_slots, read_machine
 from codeflash_parallel.result.codec import from_plain, to_plain
-from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.events import (
     CandidateFinished,
     CandidateMoved,
@@ -134,7 +135,7 @@ class _JobRun:
         """Execute the job and send its last message, unless it is cancelled."""
         try:
             race = await self._execute()
-        except CodeflashParallelError as error:
+        except (UsageError, EnvironmentFault) as error:  # a defect of ours counts as a process that died
             self._send("fault", code=error.code, message=error.message, hint=error.hint, family=error.family)
         else:
             plain = None if race is None else to_plain(race, RemoteRace)
@@ -147,6 +148,7 @@ class _JobRun:
 
     async def _execute(self) -> RemoteRace | None:
         job = self._job
+        os.environ.update(job.variables)
         if job.version != __version__:
             message = f"Host {self._host} has codeflash-parallel {__version__}, not {job.version}."
             raise EnvironmentFault("OTHER_VERSION", message, "Install the same version there.")
@@ -190,7 +192,7 @@ class _JobRun:
                 "Make an environment there with --prepare, or name an interpreter of all hosts by --python."
             )
             raise EnvironmentFault("BAD_PYTHON", f"Host {self._host} has no {job.python}.", hint)
-        found = stamp_of(interpreter, job.settings.get("pass_env") or ())
+        found = stamp_of(interpreter)
         differing = [] if job.prepare and job.part is RunPart.PROBE else differences(job.environment, found)
         if differing:
             message = f"The environment of host {self._host} is another one: {'; '.join(differing)}."
@@ -293,7 +295,15 @@ async def _end_at(
 
 def main() -> None:
     """Execute the job of standard input."""
-    anyio.run(partial(_main, sys.argv[1]))
+    status = 1
+    try:
+        anyio.run(partial(_main, sys.argv[1]))
+        status = 0
+    except BaseException:  # noqa: BLE001 - said, then the process ends at once
+        traceback.print_exc()
+    sys.stderr.flush()
+    # A thread waits for standard input, and another one perhaps for a bundle: neither can be told to end.
+    os._exit(status)
 
 
 if __name__ == "__main__":

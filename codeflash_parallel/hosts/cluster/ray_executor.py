@@ -57,9 +57,10 @@ class RayTask:
         except TaskCancelledError:
             return
         except RayTaskError as error:
-            yield {"t": "lost", "why": str(error.cause or error).strip().splitlines()[-1]}
+            cause = error.cause or error
+            yield {"t": "lost", "why": f"{type(cause).__name__}: {_line(str(cause), last=True)}"}
         except RayError as error:
-            yield {"t": "lost", "why": f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"}
+            yield {"t": "lost", "why": f"{type(error).__name__}: {_line(str(error))}"}
 
     def cancel(self) -> None:
         """End the job."""
@@ -67,6 +68,12 @@ class RayTask:
 
         with suppress(Exception):  # it is over, or its node is gone
             ray.cancel(self._items)
+
+
+def _line(text: str, *, last: bool = False) -> str:
+    """Return the first line of a text, or the last one."""
+    lines = text.strip().splitlines() or [""]
+    return lines[-1 if last else 0]
 
 
 class RayExecutor:
@@ -172,6 +179,8 @@ def _connect(address: str) -> None:
     hint = "Start one with `ray start --head`, or name its address with --cluster."
     if why := _why_unreachable(address or os.environ.get("RAY_ADDRESS", "")):
         raise EnvironmentFault("NO_CLUSTER", f"There is no Ray cluster {where}: {why}.", hint)
+    # Without a handler, Ray's warnings go to standard error.
+    logging.getLogger("ray").addHandler(logging.NullHandler())
     try:
         ray.init(address or "auto", log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:

@@ -79,7 +79,7 @@ class SlurmTask:
         read = 0
         while not self._is_over:
             is_done = self._job.done()  # before the file is read: then nothing more is written
-            with suppress(FileNotFoundError), path.open("rb") as file:
+            with suppress(OSError), path.open("rb") as file:  # not there yet; a shared disk may stumble
                 file.seek(read)
                 begun += file.read()
                 read = file.tell()
@@ -95,8 +95,8 @@ class SlurmTask:
                 time.sleep(_LOOK_S)
 
     def _words(self) -> str:
-        said = self._job.stderr() or self._job.stdout() or f"state {self._job.state}"
-        return str(said).strip().splitlines()[-1]
+        said = f"{self._job.stdout() or ''}\n{self._job.stderr() or ''}".strip() or f"state {self._job.state}"
+        return said.splitlines()[-1]
 
     @property
     def is_gone(self) -> bool:
@@ -132,6 +132,9 @@ class SlurmExecutor:
         except ImportError as error:
             hint = "Install it: pip install 'codeflash-parallel[slurm]'."
             raise UsageError("NO_ENGINE", f"--executor slurm needs submitit: {error}.", hint) from error
+        from submitit.core.utils import FailedJobError
+
+        self._failed = FailedJobError
         self._is_local, self._jobs = options == LOCAL, jobs
         self._options = {} if self._is_local else _options_of(options)
         with cache_faults(folder):
@@ -145,7 +148,8 @@ class SlurmExecutor:
         except RuntimeError as error:
             remove_tree(self._place)
             hint = "Run it where sbatch is, or give --cluster local for processes of this machine."
-            raise EnvironmentFault("NO_CLUSTER", f"There is no Slurm here: {error}.", hint) from error
+            said = str(error).strip().rstrip("?.")
+            raise EnvironmentFault("NO_CLUSTER", f"There is no Slurm here: {said}.", hint) from error
         self._closing = threading.Event()
         self._beats = threading.Thread(target=self._beat, daemon=True)
         self._beats.start()
@@ -174,17 +178,23 @@ class SlurmExecutor:
         """Submit a job; see `hosts.cluster.host_job.HostExecutor`."""
         if wanted and not self._is_local:
             raise EnvironmentFault("HOST_GONE", "Slurm places every job anew.")
-        options = {**self._options, **({"exclude": ",".join(sorted(avoid))} if avoid else {})}
+        left_out = ",".join(filter(None, (self._options.get("exclude"), *sorted(avoid))))
+        options: dict[str, Any] = {**self._options, **({"exclude": left_out} if left_out else {})}
+        options |= {"exclusive": True} if is_race else {}
         name = next(self._names)
         with cache_faults(self._place):
             (self._place / f"{name}.job").write_text(job, encoding="utf-8")
             self._executor.update_parameters(
                 name="codeflash-parallel",
                 timeout_min=_LONGEST_MIN,
-                slurm_exclusive=is_race or None,
                 slurm_additional_parameters=options,
             )
-            task = SlurmTask(self._executor.submit(run_in_job, str(self._place), name), self._place, name)
+            try:
+                submitted = self._executor.submit(run_in_job, str(self._place), name)
+            except self._failed as error:
+                said = str(error).strip().splitlines()[-1:]
+                raise EnvironmentFault("NO_CLUSTER", f"sbatch refuses the job: {' '.join(said)}") from error
+        task = SlurmTask(submitted, self._place, name)
         self._tasks.append(task)
         return task
 
@@ -207,9 +217,13 @@ def _options_of(text: str) -> dict[str, str]:
         UsageError: `BAD_SETTING`.
     """
     found = {}
-    for word in shlex.split(text):
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError("BAD_SETTING", f"cluster is no list of options: {error}.") from error
+    for word in words:
         name, equals, value = word.lstrip("-").partition("=")
-        if not equals:
+        if not (name and equals):
             raise UsageError("BAD_SETTING", f"cluster takes options as name=value, not {word!r}.")
         found[name] = value
     return found

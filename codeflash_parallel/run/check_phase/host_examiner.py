@@ -17,20 +17,22 @@ class HostExaminer:
         self._context, self._hosts = context, hosts
 
     async def judge(self, entry: CandidateEntry, _examination: Examination, look: StepKind) -> CheckOutcome:
-        """Return the outcome of a check. The first look has the candidate checked, unless that is known.
+        """Return the outcome of a check. The first look has the candidate checked, unless all of that is known.
 
         A later look that no host made has nothing to add: without fresh inputs there is no check with them.
 
         Raises:
             EnvironmentFault: no host can check anything. Cancelling ends the check on its host.
         """
-        known = remembered(self._context, entry, look)
-        if known is None and look is StepKind.SCREEN:
+        failed = None
+        if look is StepKind.SCREEN and not self._is_judged(entry):
             failed = await self._hosts.check(entry)
-            known = failed or remembered(self._context, entry, look)
+        outcome = failed or remembered(self._context, entry, look) or entry.outcome
         if entry.stage in {Stage.QUEUED, Stage.PASSED}:
             self._context.ledger.move(entry, Step.STAGE)
-        if known is not None:
-            return known
-        assert entry.outcome is not None  # it was screened
-        return entry.outcome
+        assert outcome is not None  # a host that says that it has judged a candidate has screened it
+        return outcome
+
+    def _is_judged(self, entry: CandidateEntry) -> bool:
+        """Return whether a host has come to the end of a candidate's checks, or was interrupted in them."""
+        return bool(self._context.cache.text(StepKind.JUDGED, entry.staged.content_key))

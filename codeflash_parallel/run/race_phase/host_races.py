@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from codeflash_parallel.race.race_result import Policy
+from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.events import Step
 from codeflash_parallel.run.check_phase.check_coordinator import RaceAdmission
 from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
@@ -46,30 +49,34 @@ class HostRaces(RaceCoordinator):
         newly = ledger.newly_passed()
         if not newly or not self._context.races:
             return False
+        raced = dict.fromkeys(name for held in account.finding.races for name in held.candidates)
+        field = [*(ledger.get(CandidateId(name)) for name in raced), *newly]
         racing = [*map(ledger.get, account.finding.leaders), *newly]
         with account.phase("race", "on a host that does nothing else"):
             if self._context.settings.campaign:
                 await self._comparison(len(account.finding.races))
             for entry in racing:
                 ledger.move(entry, Step.RACE)
-            found = await self._held(racing)
+            found = await self._held(field)
             for entry in racing:
                 ledger.move(entry, Step.MEASURE)
-            account.finding, account.timed, self._before = found.finding, found.timed, found
             await self._admission.confirm([entry for entry in racing if self._was_confirmed(entry)])
-        if found.finding.not_held:
+        if why := found.finding.not_held:
+            account.finding = replace(account.finding, not_held=why)
             goes_on = f"`codeflash-parallel resume {self._context.run_id}` continues the run."
-            ledger.warn(f"The race was not held: {found.finding.not_held} {goes_on}")
-        return not found.finding.not_held
+            ledger.warn(f"The race was not held: {why} {goes_on}")
+            return False
+        account.finding, account.timed, self._before = found.finding, found.timed, found
+        return True
 
-    async def _held(self, racing: list[CandidateEntry]) -> RemoteRace:
+    async def _held(self, field: list[CandidateEntry]) -> RemoteRace:
         """Return the races of a field, unless the step cache has them."""
         cache = self._context.cache
-        key = [(entry.id, entry.staged.content_key) for entry in racing]
+        key = [(entry.id, entry.staged.content_key) for entry in field]
         known: RemoteRace | None = cache.get(RemoteRace, StepKind.RACE, "host", key)
         if known is not None:
             return known
-        found = await self._hosts.race(racing, self._before)
+        found = await self._hosts.race(field, self._before)
         if not found.finding.not_held:
             await cache.keep(RemoteRace, found, StepKind.RACE, "host", key)
         return found

@@ -118,7 +118,8 @@ class RaceCoordinator:
             Whether a race was held. Cancelling kills every arm and gives the slots and the lock back.
         """
         context, account, before = self._context, self._account, self._account.finding
-        newly = [entry for entry in self._ledger.newly_passed() if entry.id not in before.leaders]
+        raced = {name for held in before.races for name in held.candidates}
+        newly = [entry for entry in self._ledger.newly_passed() if entry.id not in raced]
         if self._workload is None or not newly:
             return False
         callers = self._workload.callers
