@@ -64,6 +64,8 @@ LEAST_AHEAD = 100
 #: Of the submitting process that follows more jobs than it can: its thread gets its turn among theirs.
 LEAST_SPEED = 0.2
 AIM = 0.9
+#: A second cause that has grown by less is not told.
+WORTH_NAMING = 0.01
 HOUR_S = 3600.0
 
 #: The next remedy, by the cause of other time than that of checks.
@@ -813,14 +815,14 @@ def default_rows(base: Scenario, options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-#: One cost at a time is taken away; the last two are all that hosts do once, and all of a shard.
+#: One cost at a time is taken away.
 WITHOUT: dict[str, dict[str, Any]] = {
     "bundle": {"bundle_mb": 0.0},
     "baseline": {"baseline_s": 0.0},
     "start and overhead of shards": {"start_s": 0.0, "overhead_s": 0.0, "warm_s": 0.0},
     "preparation": {"prepare_s": 0.0},
     "messages, jobs, dispatch": dict.fromkeys(
-        ("message_s", "submit_s", "dispatch_s", "linger_s", "follow_s", "latency_s"), 0.0
+        ("message_s", "submit_s", "dispatch_s", "follow_s", "latency_s"), 0.0
     ),
     "stragglers": {"straggler_share": 0.0},
     "spread of checks, stragglers": {"straggler_share": 0.0, "check_sigma": 0.0},
@@ -851,14 +853,14 @@ def finding(rows: Sequence[Row]) -> str:
     """Return from which row on efficiency is too low, with the cause that has grown most, and its remedy."""
     best = max(rows, key=lambda row: row.efficiency)
     behind = rows[rows.index(best) :]
-    first = next((row for row in behind if row.efficiency < AIM), None)
+    first = next((row for row in behind if round(row.efficiency, 3) < AIM), None)
     if first is None:
         return f"At least {min(row.efficiency for row in behind):.1%} everywhere."
     grown = {name: first.shares[name] - best.shares[name] * (first is not best) for name in CAUSES}
     cause, other = sorted(CAUSES, key=lambda name: -grown[name])[:2]
-    told = (
-        f"{cause} ({first.shares[cause]:.1%} of the places' time), then {other} ({first.shares[other]:.1%})"
-    )
+    told = f"{cause} ({first.shares[cause]:.1%} of the places' time)"
+    if grown[other] >= WORTH_NAMING:
+        told = f"{told}, then {other} ({first.shares[other]:.1%})"
     if cause in {"start", "overhead"} and first.middle.short > 1 / 2:
         told = (
             f"preparation: {first.middle.short:.0%} of the shards were small for want of candidates; {told}"
