@@ -11,8 +11,9 @@ OVERHEAD = 0.1
 _LONGEST_S = 300.0
 #: While nothing has been measured.
 _FIRST_OVERHEAD_S, _FIRST_CHECK_S = 5.0, 1.0
-#: Places have so many shards ahead of them: the last ones are shorter, so that all end at the same time.
-_ROUNDS = 3
+#: What is left makes so many shards for each place, unless they were too small: the last ones are shorter, so
+#: that all end at the same time. Not more: a shard's start and its first check cost more than it reports.
+_ROUNDS = 1.5
 
 
 @dataclass(slots=True)
@@ -41,8 +42,8 @@ class ShardCosts:
 def shard_size(left: int, places: int, costs: ShardCosts) -> int:
     """Return how many candidates the next shard gets.
 
-    With candidates enough for every place it is as large as an overhead of a tenth asks for. With fewer they
-    are spread evenly: sooner is then worth more than cheaper.
+    With candidates enough for every place it is at least as large as an overhead of a tenth asks for, and
+    larger while many are left. With fewer they are spread evenly: sooner is then worth more than cheaper.
 
     Args:
         left: candidates that no host has yet, those to come included.

@@ -1,0 +1,955 @@
+"""Efficiency of checks on many hosts, by a model of the submitting process, its hosts and its real policy.
+
+    python benchmarks/cluster_model.py                              # 100 hosts, 10,000 candidates of 5 s
+    python benchmarks/cluster_model.py --costs FILE --hosts 30      # other costs, from a file and options
+    python benchmarks/cluster_model.py --sweeps [NAME ...]          # from where on it is under 90 %, and why
+    python benchmarks/cluster_model.py --check FILE                 # beside a measured run
+
+Events are drawn by `--seed`: `--runs` of them, the median counts. `--json FILE` keeps all that was computed.
+Sizes of shards come from `hosts/cluster/shard_size.py` itself; the rules for lost hosts are written again.
+
+Efficiency is the sum of all check seconds over places times makespan; the other time of the places is told by
+cause. Makespan begins with the bundle, and ends when the last candidate's verdict is stored. The submitting
+process is one server: it takes preparations, messages and submissions in the order of their arrival.
+
+A file of `--costs` is a JSON object with any fields of `Scenario`: those that it does not have keep their
+values, options go before it. One of `--check` is such an object, or a list of them, with `measured_s` and
+perhaps `name`: seconds from when the bundle is made until the last candidate was judged. Fields that a
+measured run should have:
+
+    hosts, slots, candidates: of the run.
+    prepare_s: CPU of the submitting process for one candidate, until it waits for a host.
+    message_s, messages: CPU for a message, and how many a candidate has (`checking`, `step`s, `judged`).
+    bundle_mb, out_mb_s, in_mb_s: size of the bundle, and rates of the links.
+    baseline_s: from `began` to the first `checking` of a host's first shard, less overhead_s; and that by
+        which its first check is longer than the first ones of later shards.
+    start_s: from the submission of a shard until its process has read the job.
+    overhead_s: of a shard whose host has its baseline, as `ended` tells it.
+    warm_s: checks_s of `ended` over the shard's candidates, as a line: its value at no candidates.
+    checks_s: list of seconds of single checks, drawn from with replacement; else check_s and its spread.
+
+Default costs of the submitting process and of shards are those of a run of 40 candidates of 2 s by
+`--executor slurm --cluster local`, rounded up; baseline and first check are as many times a check as there.
+Bundle, links, spread, stragglers and losses are assumed.
+
+Not in the model: more than 1,000 places (as many threads wait for messages), slots of a host that slow each
+other down, traffic of jobs and messages on the links, repairs, and the race.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from math import inf, log
+from pathlib import Path
+from random import Random
+from statistics import fmean, median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from codeflash_parallel.hosts.cluster.shard_size import ShardCosts, shard_size
+
+#: As in `host_cluster`, which a test compares: shards prepared ahead, losses before a candidate goes alone.
+AHEAD, ALONE = 3, 2
+#: As in `check_coordinator`: candidates that are prepared ahead at least.
+LEAST_AHEAD = 100
+#: Of the submitting process that follows more jobs than it can: its thread gets its turn among theirs.
+LEAST_SPEED = 0.2
+AIM = 0.9
+#: A second cause that has grown by less is not told.
+WORTH_NAMING = 0.01
+HOUR_S = 3600.0
+
+#: The next remedy, by the cause of other time than that of checks.
+REMEDIES = {
+    "bundle": "send what a host does not have yet, or let hosts fetch the bundle from each other",
+    "baseline": "make the baseline on one host and send it to those with the same environment",
+    "start": "keep a process on each place that takes one shard after the other",
+    "overhead": "keep warm servers between shards, or submit a shard before the last one ends",
+    "preparation": "prepare candidates in several processes",
+    "submitter": "take several messages at once, or follow jobs in several processes",
+    "uneven": "make the last shards smaller, or take back candidates that a host has not begun",
+    "stragglers": "give the last candidates to two hosts at once",
+    "lost": "make shards shorter where hosts are lost often, and start new hosts sooner",
+}
+CAUSES = tuple(REMEDIES)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """Candidates, hosts and costs. Seconds are wall time on a host and CPU time of the submitting process.
+
+    Attributes:
+        prepare_s: of one candidate, one after the other.
+        message_s: of one message.
+        messages: of one candidate; a shard has two more.
+        submit_s: of one shard.
+        dispatch_s: of one look at what waits and what is free.
+        follow_s: CPU of the submitting process for each job and second, by which all else is slower: Slurm's
+            jobs are looked at ten times a second.
+        linger_s: that the dispatcher waits for more candidates, as in `host_cluster`.
+        pack_mb_s: rate at which the bundle is made.
+        out_mb_s: of the submitting host's link, which all transfers share.
+        in_mb_s: of each host's link.
+        latency_s: of a message, and of a submission.
+        baseline_s: of a host's first shard; its other shards wait for it.
+        start_s: until a shard's process runs; the policy does not see it.
+        overhead_s: mean of a shard's overhead, with a lognormal spread of `overhead_sigma`.
+        warm_s: by which a shard's first check takes longer; the policy takes that for checks.
+        check_s: mean of a check, with a lognormal spread of `check_sigma`.
+        straggler_share: of the checks, each of which takes `straggler_factor` times `check_s`.
+        passing_share: of the candidates, whose verdicts are sent at the end of their shard.
+        checks_s: measured checks, in the place of that distribution.
+        loss_per_h: probability that a host is lost within an hour.
+        notice_s: until that is known.
+        replace_s: from then until another host is in its place; `inf`: none.
+    """
+
+    candidates: int = 10_000
+    hosts: int = 100
+    slots: int = 1
+    prepare_s: float = 0.001
+    message_s: float = 0.001
+    messages: int = 4
+    submit_s: float = 0.005
+    dispatch_s: float = 0.002
+    follow_s: float = 0.0015
+    linger_s: float = 0.05
+    bundle_mb: float = 20.0
+    pack_mb_s: float = 50.0
+    out_mb_s: float = 125.0
+    in_mb_s: float = 125.0
+    latency_s: float = 0.001
+    baseline_s: float = 25.0
+    start_s: float = 1.0
+    overhead_s: float = 0.5
+    overhead_sigma: float = 0.3
+    warm_s: float = 5.0
+    check_s: float = 5.0
+    check_sigma: float = 0.5
+    straggler_share: float = 0.005
+    straggler_factor: float = 5.0
+    passing_share: float = 0.5
+    checks_s: tuple[float, ...] = ()
+    loss_per_h: float = 0.01
+    notice_s: float = 30.0
+    replace_s: float = 120.0
+
+    @property
+    def places(self) -> int:
+        return self.hosts * self.slots
+
+    def durations(self, random: Random) -> list[float]:
+        """Draw the seconds of every check."""
+        if self.checks_s:
+            return random.choices(self.checks_s, k=self.candidates)
+        usual = [drawn(random, self.check_s, self.check_sigma) for _ in range(self.candidates)]
+        longest = self.check_s * self.straggler_factor
+        return [longest if random.random() < self.straggler_share else seconds for seconds in usual]
+
+
+def drawn(random: Random, mean: float, sigma: float) -> float:
+    """Draw from a lognormal distribution with this mean."""
+    return mean * random.lognormvariate(-sigma * sigma / 2, sigma) if mean else 0.0
+
+
+def scenario_of(document: dict[str, Any], base: Scenario) -> Scenario:
+    """Return a scenario with the fields of a document.
+
+    Raises:
+        SystemExit: it has another one.
+    """
+    known = {one.name for one in fields(Scenario)}
+    if unknown := sorted(set(document) - known):
+        raise SystemExit(f"No field of a scenario: {', '.join(unknown)}. There are: {', '.join(known)}.")
+    changed = {name: tuple(v) if isinstance(v, list) else v for name, v in document.items()}
+    return replace(base, **changed)
+
+
+# --- the model -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A candidate. `judged` counts its verdicts: one, or none if it was given up."""
+
+    check_s: float
+    passes: bool
+    losses: int = 0
+    judged: int = 0
+    is_given_up: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.is_given_up or self.judged > 0
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A slot of a host: since when its time has gone where."""
+
+    host: Host
+    cause: str = "bundle"
+    since: float = 0.0
+    idle_until: dict[str, float] = field(default_factory=dict)
+    shard: Shard | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A host, until it is lost.
+
+    Attributes:
+        is_listed: the engine says that it is there.
+        has: what it has of bundle and baseline.
+        waiting: its shards that wait for one of them, in the order of their arrival.
+    """
+
+    is_up: bool = True
+    is_listed: bool = True
+    has: set[str] = field(default_factory=set)
+    waiting: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Shard:
+    """A shard on a place.
+
+    Attributes:
+        begun: candidates whose check was begun.
+        unsent: those that have passed; their verdicts come at the end.
+    """
+
+    candidates: list[Candidate]
+    place: Place
+    begun: int = 0
+    began_s: float = 0.0
+    first_s: float = 0.0
+    check_began_s: float = 0.0
+    is_lost: bool = False
+    unsent: list[Candidate] = field(default_factory=list)
+
+    @property
+    def unbegun(self) -> int:
+        return len(self.candidates) - self.begun
+
+
+class Events:
+    """Actions in the order of their times; of the same time, in the order in which they were put in."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        heappush(self._heap, (self.now + seconds, next(self._numbers), action))
+
+    def step(self) -> bool:
+        """Do the next action; return whether there was one."""
+        if not self._heap:
+            return False
+        self.now, _, action = heappop(self._heap)
+        action()
+        return True
+
+
+class Server:
+    """The submitting process: it does one thing at a time, in the order of arrival."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._free_s = self.busy_s = 0.0
+        self.speed = 1.0
+
+    def do(self, seconds: float, then: Callable[[], None]) -> None:
+        seconds /= self.speed
+        self.busy_s += seconds
+        self._free_s = max(self._free_s, self._events.now) + seconds
+        self._events.after(self._free_s - self._events.now, then)
+
+
+class Link:
+    """A link that its transfers share evenly, each of them no faster than the other end's own link."""
+
+    def __init__(self, events: Events, rate: float, each: float) -> None:
+        self._events, self._rate, self._each = events, rate, each
+        self._numbers, self._turn = count(), 0
+        self._sent = self._since = 0.0  # what each transfer would have got since the beginning
+        self._ends: list[tuple[float, int, Callable[[], None]]] = []
+
+    def send(self, size: float, then: Callable[[], None]) -> None:
+        self._pass()
+        heappush(self._ends, (self._sent + size, next(self._numbers), then))
+        self._plan()
+
+    def _speed(self) -> float:
+        return min(self._each, self._rate / len(self._ends))
+
+    def _pass(self) -> None:
+        if self._ends:
+            self._sent += (self._events.now - self._since) * self._speed()
+        self._since = self._events.now
+
+    def _plan(self) -> None:
+        self._turn += 1
+        if self._ends:
+            left = max(0.0, self._ends[0][0] - self._sent)
+            self._events.after(left / self._speed(), partial(self._end, self._turn))
+
+    def _end(self, turn: int) -> None:
+        if turn != self._turn:
+            return
+        self._pass()
+        end, _, then = heappop(self._ends)
+        self._sent = max(self._sent, end)
+        self._plan()
+        then()
+
+
+class Account:
+    """Seconds of the places by cause. Idle ones are told by why no place could have been busy then."""
+
+    IDLE = "idle"
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self.spent = dict.fromkeys(("check", *CAUSES), 0.0)
+        self._reasons = dict.fromkeys(("preparation", "submitter", "uneven", "stragglers", "lost"), 0.0)
+        self._reason, self._since = "preparation", 0.0
+
+    def reason(self, name: str) -> None:
+        """Say why a place that is idle from now on is so."""
+        now = self._events.now
+        self._reasons[self._reason] += now - self._since
+        self._reason, self._since = name, now
+
+    def turn(self, place: Place, cause: str) -> None:
+        """Close what a place has spent its time with, and open the next account."""
+        now = self._events.now
+        self.reason(self._reason)
+        if place.cause == self.IDLE:
+            for name, clock in self._reasons.items():
+                self.spent[name] += clock - place.idle_until[name]
+        else:
+            self.spent[place.cause] += now - place.since
+        place.cause, place.since = cause, now
+        if cause == self.IDLE:
+            place.idle_until = dict(self._reasons)
+
+    def move(self, seconds: float, source: str, target: str) -> None:
+        self.spent[source] -= seconds
+        self.spent[target] += seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """One run of the model.
+
+    Attributes:
+        shares: of places times makespan, by cause, `check` among them; their sum is one.
+        judged: candidates with a verdict; `given_up`: those that were lost too often.
+        short: share of the shards that were made smaller than the policy wants, of what was prepared.
+        submitter: share of the makespan in which the submitting process was busy.
+    """
+
+    makespan_s: float
+    efficiency: float
+    shares: dict[str, float]
+    judged: int
+    given_up: int
+    shards: int
+    lost_hosts: int
+    short: float
+    submitter: float
+
+    @property
+    def cause(self) -> str:
+        return max(CAUSES, key=lambda name: self.shares[name])
+
+
+class ClusterModel:
+    """One run on many hosts. `run` is called once."""
+
+    def __init__(self, scenario: Scenario, seed: object) -> None:
+        self._is = scenario
+        self._random = Random(f"{seed} shards")
+        self._losses = Random(f"{seed} losses")
+        self._events = Events()
+        self._server = Server(self._events)
+        self._link = Link(self._events, scenario.out_mb_s, scenario.in_mb_s)
+        self._account = Account(self._events)
+        self._costs = ShardCosts()
+        passing = Random(f"{seed} passing")
+        self.candidates = [
+            Candidate(check_s=seconds, passes=passing.random() < scenario.passing_share)
+            for seconds in scenario.durations(Random(f"{seed} checks"))
+        ]
+        self._hosts = [Host() for _ in range(scenario.hosts)]
+        # One place of each host first: shards are spread.
+        self._places = [Place(host) for _ in range(scenario.slots) for host in self._hosts]
+        self._free: deque[Place] = deque()
+        self._waiting: deque[Candidate] = deque()
+        self._ahead = max(LEAST_AHEAD, AHEAD * scenario.places * max(1, shard_size(1 << 30, 1, ShardCosts())))
+        self._prepared = self._done = self._running = self._shards = self._short = self._lost_hosts = 0
+        self._is_preparing = self._is_wanted = self._is_dispatching = False
+        self._unbegun = self._checking = self._missing = 0
+
+    def run(self) -> Outcome:
+        self._events.after(self._is.bundle_mb / self._is.pack_mb_s, self._begin)
+        while self._done < len(self.candidates) and self._events.step():
+            pass
+        for place in self._places:
+            self._account.turn(place, Account.IDLE)
+        judged = [one for one in self.candidates if one.judged]
+        makespan_s = self._events.now
+        whole_s = makespan_s * self._is.places
+        return Outcome(
+            makespan_s=makespan_s,
+            efficiency=sum(one.check_s for one in judged) / whole_s,
+            shares={name: spent / whole_s for name, spent in self._account.spent.items()},
+            judged=len(judged),
+            given_up=len(self.candidates) - len(judged),
+            shards=self._shards,
+            lost_hosts=self._lost_hosts,
+            short=self._short / max(1, self._shards),
+            submitter=self._server.busy_s / makespan_s,
+        )
+
+    def _begin(self) -> None:
+        for place in self._places:
+            self._release(place)
+        for host in self._hosts:
+            self._expect_loss(host)
+        self._prepare()
+
+    def _note(self) -> None:
+        """Note why places are idle, if they are."""
+        if self._waiting:
+            reason = "submitter"
+        elif self._prepared < len(self.candidates):
+            reason = "preparation"
+        elif self._unbegun:
+            reason = "uneven"
+        elif self._checking:
+            reason = "stragglers"
+        else:
+            reason = "lost" if self._missing else "submitter"
+        self._account.reason(reason)
+
+    # --- the submitting process ------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Prepare the next candidate, unless enough of them are ahead."""
+        if self._is_preparing or self._prepared == len(self.candidates):
+            return
+        if self._prepared - self._done < self._ahead:
+            self._is_preparing = True
+            self._server.do(self._is.prepare_s, self._has_prepared)
+
+    def _has_prepared(self) -> None:
+        self._is_preparing = False
+        self._waiting.append(self.candidates[self._prepared])
+        self._prepared += 1
+        self._note()
+        self._want_dispatch()
+        self._prepare()
+
+    def _want_dispatch(self) -> None:
+        self._is_wanted = True
+        if not self._is_dispatching:
+            self._is_dispatching = True
+            self._events.after(self._is.linger_s, self._look)
+
+    def _look(self) -> None:
+        self._is_wanted = False
+        self._server.do(self._is.dispatch_s, self._dispatch)
+
+    def _dispatch(self) -> None:
+        places = sum(self._is.slots for host in self._hosts if host.is_listed)
+        while self._waiting and self._running < places:
+            self._submit(self._cut(places))
+        self._note()
+        self._is_dispatching = False
+        if self._is_wanted:
+            self._want_dispatch()
+
+    def _cut(self, places: int) -> list[Candidate]:
+        """Take the next shard, as `host_cluster` does."""
+        losses = self._waiting[0].losses
+        left = len(self._waiting) + len(self.candidates) - self._prepared
+        size = shard_size(left, places, self._costs) if losses < ALONE else 1
+        self._short += size > len(self._waiting) and self._prepared < len(self.candidates)
+        first = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
+        self._waiting.extendleft(reversed([one for one in first if one.losses != losses]))
+        return [one for one in first if one.losses == losses]
+
+    def _submit(self, candidates: list[Candidate]) -> None:
+        place = self._free.popleft()
+        shard = place.shard = Shard(candidates, place)
+        self._shards += 1
+        self._follow(1)
+        self._unbegun += shard.unbegun
+        self._account.turn(place, "submitter" if place.host.is_up else "lost")
+        if not place.host.is_up:
+            self._lose(shard)
+        sent = partial(self._events.after, self._is.latency_s, partial(self._start, shard))
+        self._server.do(self._is.submit_s, sent)
+
+    def _follow(self, jobs: int) -> None:
+        self._running += jobs
+        self._server.speed = max(LEAST_SPEED, 1 - self._running * self._is.follow_s)
+
+    def _receive(self, messages: int, then: Callable[[], None]) -> None:
+        """Have the submitting process take messages that a host sends now."""
+        take = partial(self._server.do, messages * self._is.message_s, then)
+        self._events.after(self._is.latency_s, take)
+
+    def _has_judged(self, one: Candidate) -> None:
+        one.judged += 1
+        self._done += 1
+        self._prepare()
+
+    def _has_ended(self, shard: Shard, overhead_s: float, checks_s: float) -> None:
+        self._costs.add(overhead_s, checks_s, len(shard.candidates))
+        self._follow(-1)
+        self._want_dispatch()
+
+    def _has_lost(self, shard: Shard) -> None:
+        """Queue again what a lost shard has not judged; one that was lost alone too often is given up."""
+        left = [one for one in shard.candidates if not one.is_done]
+        self._missing -= len(left)
+        for one in left:
+            one.losses += 1
+            one.is_given_up = len(shard.candidates) == 1 and one.losses > ALONE
+        self._done += sum(one.is_given_up for one in left)
+        self._waiting.extendleft(reversed([one for one in left if not one.is_given_up]))
+        self._follow(-1)
+        self._note()
+        self._want_dispatch()
+
+    # --- the hosts -------------------------------------------------------------------------------------
+
+    def _release(self, place: Place) -> None:
+        place.shard = None
+        self._account.turn(place, Account.IDLE)
+        self._free.append(place)
+
+    def _start(self, shard: Shard) -> None:
+        if not shard.is_lost:
+            self._account.turn(shard.place, "start")
+            self._events.after(self._is.start_s, partial(self._begin_shard, shard))
+
+    def _begin_shard(self, shard: Shard) -> None:
+        if shard.is_lost:
+            return
+        shard.began_s = self._events.now
+        host, overhead = shard.place.host, partial(self._open, shard)
+        baseline = partial(self._make, shard, "baseline", overhead)
+        self._make(shard, "bundle", baseline) if "baseline" not in host.has else overhead()
+
+    def _make(self, shard: Shard, thing: str, then: Callable[[], None]) -> None:
+        """Go on once the host has its bundle or baseline: the first shard makes it, and others wait."""
+        host = shard.place.host
+        if shard.is_lost:
+            return
+        if thing in host.has:
+            then()
+            return
+        self._account.turn(shard.place, thing)
+        is_first = thing not in host.waiting
+        host.waiting.setdefault(thing, []).append(then)
+        made = partial(self._has_made, host, thing)
+        if is_first and thing == "bundle":
+            self._link.send(self._is.bundle_mb, made)
+        elif is_first:
+            self._events.after(self._is.baseline_s, made)
+
+    def _has_made(self, host: Host, thing: str) -> None:
+        host.has.add(thing)
+        for go_on in host.waiting.pop(thing):
+            go_on()
+
+    def _open(self, shard: Shard) -> None:
+        if shard.is_lost:
+            return
+        self._account.turn(shard.place, "overhead")
+        self._receive(1, _nothing)
+        overhead_s = drawn(self._random, self._is.overhead_s, self._is.overhead_sigma)
+        self._events.after(overhead_s, partial(self._check_first, shard))
+
+    def _check_first(self, shard: Shard) -> None:
+        if shard.is_lost:
+            return
+        shard.first_s = self._events.now
+        self._receive(1, _nothing)
+        self._events.after(self._is.warm_s, partial(self._check, shard))
+
+    def _check(self, shard: Shard) -> None:
+        """Check the next candidate of a shard."""
+        if shard.is_lost:
+            return
+        if not shard.begun:
+            self._account.turn(shard.place, "check")
+        else:
+            self._receive(1, _nothing)
+        one = shard.candidates[shard.begun]
+        shard.begun += 1
+        shard.check_began_s = self._events.now
+        self._unbegun -= 1
+        self._checking += 1
+        self._note()
+        self._events.after(one.check_s, partial(self._has_checked, shard, one))
+
+    def _has_checked(self, shard: Shard, one: Candidate) -> None:
+        if shard.is_lost:
+            return
+        self._checking -= 1
+        if one.passes:
+            shard.unsent.append(one)
+            self._receive(self._is.messages - 2, _nothing)
+        else:
+            self._receive(self._is.messages - 1, partial(self._has_judged, one))
+        if shard.unbegun:
+            self._check(shard)
+            return
+        self._note()
+        for passed in shard.unsent:
+            self._receive(1, partial(self._has_judged, passed))
+        overhead_s, checks_s = shard.first_s - shard.began_s, self._events.now - shard.first_s
+        self._receive(1, partial(self._has_ended, shard, overhead_s, checks_s))
+        self._release(shard.place)
+
+    # --- losses ----------------------------------------------------------------------------------------
+
+    def _expect_loss(self, host: Host) -> None:
+        if self._is.loss_per_h > 0:
+            rate = -log(1 - self._is.loss_per_h) / HOUR_S
+            self._events.after(self._losses.expovariate(rate), partial(self._lose_host, host))
+
+    def _lose_host(self, host: Host) -> None:
+        host.is_up = False
+        self._lost_hosts += 1
+        places = [place for place in self._places if place.host is host]
+        for place in places:
+            if place.shard is not None:
+                self._lose(place.shard)
+            self._account.turn(place, "lost")
+        # What it has sent before arrives before that.
+        notice_s = max(self._is.notice_s, self._is.latency_s)
+        self._events.after(notice_s, partial(self._miss_host, host, places))
+
+    def _lose(self, shard: Shard) -> None:
+        """Lose a shard with its host, with the check that it is in and the verdicts that are not sent."""
+        shard.is_lost = True
+        self._unbegun -= shard.unbegun
+        is_in_check = shard.place.cause == "check"
+        self._checking -= is_in_check
+        self._missing += shard.unbegun + is_in_check + len(shard.unsent)
+        self._account.move(sum(one.check_s for one in shard.unsent), "check", "lost")
+        if is_in_check:
+            self._account.move(self._events.now - shard.check_began_s, "check", "lost")
+        self._note()
+
+    def _miss_host(self, host: Host, places: Sequence[Place]) -> None:
+        host.is_listed = False
+        for place in places:
+            if place.shard is None:
+                self._free.remove(place)
+            else:
+                self._server.do(self._is.message_s, partial(self._has_lost, place.shard))
+                place.shard = None
+        if self._is.replace_s < inf:
+            self._events.after(self._is.replace_s, partial(self._replace_host, host, places))
+
+    def _replace_host(self, host: Host, places: Iterable[Place]) -> None:
+        other = Host()
+        self._hosts[self._hosts.index(host)] = other
+        for place in places:
+            place.host = other
+            self._release(place)
+        self._expect_loss(other)
+        self._want_dispatch()
+
+
+def _nothing() -> None:
+    """Do nothing but take the submitting process's time."""
+
+
+# --- scenarios and sweeps --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """Runs of one scenario with several seeds: the one of the median efficiency, and means of the shares."""
+
+    name: str
+    scenario: Scenario
+    middle: Outcome
+    shares: dict[str, float]
+
+    @property
+    def efficiency(self) -> float:
+        return self.middle.efficiency
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "scenario": asdict(self.scenario),
+            "median": asdict(self.middle),
+            "shares": self.shares,
+        }
+
+
+def row_of(name: str, scenario: Scenario, options: argparse.Namespace) -> Row:
+    seeds = [f"{options.seed} {number}" for number in range(options.runs)]
+    runs = sorted((ClusterModel(scenario, seed).run() for seed in seeds), key=lambda run: run.efficiency)
+    shares = {name: fmean(run.shares[name] for run in runs) for name in runs[0].shares}
+    return Row(name=name, scenario=scenario, middle=runs[(len(runs) - 1) // 2], shares=shares)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """One thing that changes, from values that are good for efficiency to bad ones.
+
+    Attributes:
+        scenarios: by their names.
+    """
+
+    title: str
+    scenarios: dict[str, dict[str, Any]]
+
+
+def varied(name: str, values: Iterable[float], form: str = "{:g}") -> dict[str, dict[str, Any]]:
+    return {form.format(value): {name: value} for value in values}
+
+
+#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause.
+EACH = 300
+HOSTS = (10, 30, 100, 200, 300, 500, 1000)
+SWEEPS = {
+    "candidates": Sweep(
+        title="candidates",
+        scenarios=varied("candidates", (100_000, 30_000, 20_000, 10_000, 3_000, 1_000), "{:,}"),
+    ),
+    "hosts": Sweep(
+        title=f"hosts, {EACH} candidates for each",
+        scenarios={f"{n:,}": {"hosts": n, "candidates": n * EACH} for n in HOSTS},
+    ),
+    "hosts-unwatched": Sweep(
+        title=f"hosts, {EACH} candidates for each, jobs that nobody has to look at (`follow_s` 0)",
+        scenarios={f"{n:,}": {"hosts": n, "candidates": n * EACH, "follow_s": 0.0} for n in HOSTS},
+    ),
+    "hosts-fixed": Sweep(
+        title=f"hosts, {100 * EACH:,} candidates in all", scenarios=varied("hosts", HOSTS, "{:,}")
+    ),
+    "slots": Sweep(
+        title=f"slots of 100 hosts, {EACH} candidates for each",
+        scenarios={f"{n}": {"slots": n, "candidates": 100 * n * EACH} for n in (1, 2, 4, 8)},
+    ),
+    "check": Sweep(
+        title="seconds of a check; `baseline_s` and `warm_s` in proportion, as they run the same tests",
+        scenarios={
+            f"{s:g}": {"check_s": s, "baseline_s": 5 * s, "warm_s": s} for s in (60, 30, 10, 5, 2, 1, 0.5)
+        },
+    ),
+    "bundle": Sweep(
+        title="MB of the bundle", scenarios=varied("bundle_mb", (1, 10, 30, 100, 200, 300, 1000), "{:,}")
+    ),
+    "stragglers": Sweep(
+        title="stragglers: their share, and how much longer they take",
+        scenarios={
+            f"{share:.1%}, {factor}x": {"straggler_share": share, "straggler_factor": float(factor)}
+            for share, factor in (
+                (0, 1),
+                (0.005, 5),
+                (0.02, 5),
+                (0.01, 10),
+                (0.01, 30),
+                (0.01, 60),
+                (0.01, 100),
+            )
+        },
+    ),
+    "spread": Sweep(
+        title="spread of checks, sigma of their logarithm",
+        scenarios=varied("check_sigma", (0, 0.25, 0.5, 1, 1.5, 2)),
+    ),
+    "prepare": Sweep(
+        title="seconds of a preparation",
+        scenarios=varied("prepare_s", (0.0001, 0.001, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1)),
+    ),
+    "message": Sweep(
+        title="seconds of a message",
+        scenarios=varied("message_s", (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)),
+    ),
+    "start": Sweep(
+        title="seconds until a shard's process runs", scenarios=varied("start_s", (0, 1, 3, 10, 30, 60))
+    ),
+    "baseline": Sweep(
+        title="seconds of a host's baseline", scenarios=varied("baseline_s", (0, 10, 25, 50, 100, 200))
+    ),
+    "loss": Sweep(
+        title="probability that a host is lost within an hour",
+        scenarios=varied("loss_per_h", (0, 0.01, 0.05, 0.1, 0.3, 0.6)),
+    ),
+}
+
+
+def default_rows(base: Scenario, options: argparse.Namespace) -> list[Row]:
+    """Return rows with 1, 4 and 8 slots: the same candidates, as many for each place, jobs not looked at."""
+    rows = [row_of("as given", base, options)]
+    for slots in (4, 8):
+        rows.append(row_of(f"{slots} slots a host", replace(base, slots=slots), options))
+        more = replace(base, slots=slots, candidates=base.candidates * slots)
+        rows.append(row_of(f"{slots} slots a host, {slots}x candidates", more, options))
+        rows.append(row_of("the same, `follow_s` 0", replace(more, follow_s=0.0), options))
+    return rows
+
+
+#: One cost at a time is taken away.
+WITHOUT: dict[str, dict[str, Any]] = {
+    "bundle": {"bundle_mb": 0.0},
+    "baseline": {"baseline_s": 0.0},
+    "start and overhead of shards": {"start_s": 0.0, "overhead_s": 0.0, "warm_s": 0.0},
+    "preparation": {"prepare_s": 0.0},
+    "messages, jobs, dispatch": dict.fromkeys(
+        ("message_s", "submit_s", "dispatch_s", "follow_s", "latency_s"), 0.0
+    ),
+    "stragglers": {"straggler_share": 0.0},
+    "spread of checks, stragglers": {"straggler_share": 0.0, "check_sigma": 0.0},
+    "losses": {"loss_per_h": 0.0},
+}
+
+
+def without_rows(base: Scenario, options: argparse.Namespace) -> list[Row]:
+    return [row_of(f"without {name}", replace(base, **costs), options) for name, costs in WITHOUT.items()]
+
+
+def table(title: str, rows: Sequence[Row]) -> str:
+    """Return a Markdown table: shares are percent of all time of the places."""
+    head = (title, "makespan, s", "efficiency", *CAUSES, "shards a place", "submitter busy")
+    lines = [f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
+    for row in rows:
+        run = row.middle
+        cells = (
+            *(row.name, f"{run.makespan_s:,.0f}", f"{run.efficiency:.1%}"),
+            *(f"{100 * row.shares[name]:.1f}" for name in CAUSES),
+            *(f"{run.shards / row.scenario.places:.1f}", f"{run.submitter:.0%}"),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def finding(rows: Sequence[Row]) -> str:
+    """Return from which row on efficiency is too low, with the cause that has grown most, and its remedy."""
+    best = max(rows, key=lambda row: row.efficiency)
+    behind = rows[rows.index(best) :]
+    first = next((row for row in behind if round(row.efficiency, 3) < AIM), None)
+    if first is None:
+        return f"At least {min(row.efficiency for row in behind):.1%} everywhere."
+    grown = {name: first.shares[name] - best.shares[name] * (first is not best) for name in CAUSES}
+    cause, other = sorted(CAUSES, key=lambda name: -grown[name])[:2]
+    told = f"{cause} ({first.shares[cause]:.1%} of the places' time)"
+    if grown[other] >= WORTH_NAMING:
+        told = f"{told}, then {other} ({first.shares[other]:.1%})"
+    if cause in {"start", "overhead"} and first.middle.short > 1 / 2:
+        told = (
+            f"preparation: {first.middle.short:.0%} of the shards were small for want of candidates; {told}"
+        )
+        cause = "preparation"
+    return (
+        f"Under {AIM:.0%} from {first.name} on ({first.efficiency:.1%}). "
+        f"Cause: {told}. Next remedy: {REMEDIES[cause]}."
+    )
+
+
+def sweep(name: str, base: Scenario, options: argparse.Namespace) -> list[Row]:
+    rows = [row_of(at, replace(base, **changed), options) for at, changed in SWEEPS[name].scenarios.items()]
+    print(f"\n### {SWEEPS[name].title}\n\n{table(name, rows)}\n\n{finding(rows)}", flush=True)
+    return rows
+
+
+# --- beside a measured run -------------------------------------------------------------------------------
+
+
+def compared(document: dict[str, Any], base: Scenario, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the seconds of the model and of a measured run, and their ratio."""
+    measured_s = float(document["measured_s"])
+    own = {name: value for name, value in document.items() if name not in {"measured_s", "name"}}
+    scenario = scenario_of(own, base)
+    runs = [ClusterModel(scenario, f"{options.seed} {number}").run() for number in range(options.runs)]
+    seconds = [run.makespan_s for run in runs]
+    return {
+        "name": document.get("name", f"{scenario.hosts} x {scenario.slots}, {scenario.candidates}"),
+        "measured_s": measured_s,
+        "model_s": median(seconds),
+        "least_s": min(seconds),
+        "most_s": max(seconds),
+        "ratio": median(seconds) / measured_s,
+        "efficiency": median(run.efficiency for run in runs),
+    }
+
+
+def check(options: argparse.Namespace, base: Scenario) -> list[dict[str, Any]]:
+    read = json.loads(options.check.read_text(encoding="utf-8"))
+    found = [compared(one, base, options) for one in (read if isinstance(read, list) else [read])]
+    print("| run | measured, s | model, s | of all seeds | model / measured | efficiency in the model |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for one in found:
+        seeds = f"{one['least_s']:.1f} to {one['most_s']:.1f}"
+        print(
+            f"| {one['name']} | {one['measured_s']:.1f} | {one['model_s']:.1f} | {seeds} "
+            f"| {one['ratio']:.2f} | {one['efficiency']:.1%} |"
+        )
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--costs", type=Path, help="JSON file with fields of the scenario")
+    parser.add_argument("--sweeps", nargs="*", choices=list(SWEEPS), help="these, or all")
+    parser.add_argument("--check", type=Path, help="JSON file of measured runs")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=3, help="with a seed each")
+    parser.add_argument("--json", type=Path, help="file that all figures are written to")
+    given = parser.add_argument_group("fields of the scenario")
+    for one in fields(Scenario):
+        kind = {"int": int, "float": float}.get(str(one.type))
+        if kind is not None:
+            given.add_argument(f"--{one.name.replace('_', '-')}", type=kind, help=f"default: {one.default}")
+    options = parser.parse_args(arguments)
+    known = json.loads(options.costs.read_text(encoding="utf-8")) if options.costs else {}
+    own = {one.name: getattr(options, one.name, None) for one in fields(Scenario)}
+    known |= {name: value for name, value in own.items() if value is not None}
+    base = scenario_of(known, Scenario())
+    document: dict[str, Any] = {"seed": options.seed, "runs": options.runs, "scenario": asdict(base)}
+    if options.check:
+        document["check"] = check(options, base)
+    elif options.sweeps is not None:
+        several = base if "candidates" in known else replace(base, candidates=base.places * EACH)
+        document["sweeps"] = {
+            name: [row.document() for row in sweep(name, several, options)]
+            for name in options.sweeps or SWEEPS
+        }
+    else:
+        rows, without = default_rows(base, options), without_rows(base, options)
+        print(table(f"{base.hosts} hosts, {base.candidates:,} candidates", rows))
+        print(f"\n{finding(rows[:1])}\n\n{table('one cost taken away', without)}")
+        document["rows"] = [row.document() for row in (*rows, *without)]
+    if options.json:
+        options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
