@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -31,7 +32,7 @@ def messages_of(job: str, host: str, bundle: Callable[[], bytes]) -> Iterator[di
     """
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(
-            [sys.executable, "-m", "codeflash_parallel.hosts.cluster.host_run", host],
+            [sys.executable, "-m", "codeflash_parallel.hosts.cluster.host_run", host, repr(time.monotonic())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,

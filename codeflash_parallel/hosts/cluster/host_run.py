@@ -1,4 +1,8 @@
-"""The process on a host that executes one job: `python -m codeflash_parallel.hosts.cluster.host_run HOST`.
+"""The process on a host that executes one job.
+
+    python -m codeflash_parallel.hosts.cluster.host_run HOST BEGAN
+
+HOST is the name of this host, and BEGAN when its parent started it, in seconds of the monotonic clock.
 
 The job is the first line of standard input, messages are lines of standard output (`host_job`). It ends when
 its standard input ends: then nobody wants the job any more.
@@ -126,10 +130,9 @@ class HostStepCache(StepCache):
 class _JobRun:
     """One job on this host."""
 
-    def __init__(self, job: HostJob, host: str, channel: _Channel) -> None:
+    def __init__(self, job: HostJob, host: str, began_s: float, channel: _Channel) -> None:
         self._job, self._host, self._channel = job, host, channel
-        self._began_s = time.monotonic()
-        self._first_s = self._last_s = 0.0
+        self._began_s, self._checks_s = began_s, 0.0
 
     async def execute(self) -> None:
         """Execute the job and send its last message, unless it is cancelled."""
@@ -139,9 +142,8 @@ class _JobRun:
             self._send("fault", code=error.code, message=error.message, hint=error.hint, family=error.family)
         else:
             plain = None if race is None else to_plain(race, RemoteRace)
-            checks_s = max(0.0, self._last_s - self._first_s)
-            overhead_s = time.monotonic() - self._began_s - checks_s
-            self._send("ended", race=plain, overhead_s=overhead_s, checks_s=checks_s)
+            overhead_s = max(0.0, time.monotonic() - self._began_s - self._checks_s)
+            self._send("ended", race=plain, overhead_s=overhead_s, checks_s=self._checks_s)
 
     def _send(self, t: str, **fields: object) -> None:
         self._channel.send({"t": t, "host": self._host, **fields})
@@ -240,6 +242,8 @@ class _JobRun:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove_tree, folder)
+        held = [entry.time.held_ns + entry.confirming.held_ns for entry in run.findings.ledger]
+        self._checks_s = sum(held) / 1e9
         if job.part is RunPart.CHECKS:
             return None
         return RemoteRace(
@@ -252,12 +256,8 @@ class _JobRun:
     def _observe(self, event: Event) -> None:
         match event:
             case CandidateMoved(stage=Stage.CHECKING, candidate=candidate):
-                self._first_s = self._first_s or time.monotonic()
                 self._send("checking", candidate=candidate)
-            case CandidateMoved(stage=Stage.PASSED):
-                self._last_s = time.monotonic()
             case CandidateFinished(candidate=candidate, result=result) if self._job.part is RunPart.CHECKS:
-                self._last_s = time.monotonic()
                 fields = {"status": result.status.value, "code": result.code.value, "reason": result.reason}
                 self._send("judged", candidate=candidate, **fields)
             case Warned(message=message):
@@ -272,14 +272,14 @@ def _no_answer(_request: object) -> None:
     """Answer no request: repairs are requested by the submitting process."""
 
 
-async def _main(host: str) -> None:
+async def _main(host: str, began_s: float) -> None:
     channel = _Channel()
     job = await anyio.to_thread.run_sync(channel.read_job)
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         channel.listen()
         async with anyio.create_task_group() as group:
             group.start_soon(_end_at, signals, group.cancel_scope, channel.is_over)
-            await _JobRun(job, host, channel).execute()
+            await _JobRun(job, host, began_s, channel).execute()
             group.cancel_scope.cancel()
 
 
@@ -297,7 +297,7 @@ def main() -> None:
     """Execute the job of standard input."""
     status = 1
     try:
-        anyio.run(partial(_main, sys.argv[1]))
+        anyio.run(_main, sys.argv[1], float(sys.argv[2]))
         status = 0
     except BaseException:  # noqa: BLE001 - said, then the process ends at once
         traceback.print_exc()

@@ -11,6 +11,8 @@ OVERHEAD = 0.1
 _LONGEST_S = 300.0
 #: While nothing has been measured.
 _FIRST_OVERHEAD_S, _FIRST_CHECK_S = 5.0, 1.0
+#: Weight of the last shard in the means.
+_LEAST_SHARE = 0.2
 #: What is left makes so many shards for each place, unless they were too small: the last ones are shorter, so
 #: that all end at the same time. Not more: a shard's start and its first check cost more than it reports.
 _ROUNDS = 1.5
@@ -28,15 +30,14 @@ class ShardCosts:
     overhead_s: float = _FIRST_OVERHEAD_S
     check_s: float = _FIRST_CHECK_S
     _shards: int = 0
-    _checks: int = 0
 
     def add(self, overhead_s: float, checks_s: float, checks: int) -> None:
-        """Add what one shard has measured."""
+        """Add what one shard has measured; the first ones, for which hosts make baselines, are forgotten."""
         self._shards += 1
-        self.overhead_s += (overhead_s - self.overhead_s) / self._shards
+        share = max(1 / self._shards, _LEAST_SHARE)
+        self.overhead_s += (overhead_s - self.overhead_s) * share
         if checks:
-            self._checks += checks
-            self.check_s += (checks_s - checks * self.check_s) / self._checks
+            self.check_s += (checks_s / checks - self.check_s) * share
 
 
 def shard_size(left: int, places: int, costs: ShardCosts) -> int:

@@ -17,7 +17,7 @@ class HostExaminer:
         self._context, self._hosts = context, hosts
 
     async def judge(self, entry: CandidateEntry, _examination: Examination, look: StepKind) -> CheckOutcome:
-        """Return the outcome of a check. The first look has the candidate checked, unless all of that is known.
+        """Return the outcome of a check. The first look has all checks made, if need be.
 
         A later look that no host made has nothing to add: without fresh inputs there is no check with them.
 
