@@ -20,11 +20,12 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run import result_builder
 from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator
-from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RaceFinding, RunFindings
+from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
+from codeflash_parallel.run.ledger import CandidateEntry, Ledger, RunFindings
 from codeflash_parallel.run.provider_requests import ProviderRequests, Providers, command_of, open_providing
 from codeflash_parallel.run.race_phase.host_races import HostRaces
 from codeflash_parallel.run.race_phase.race_coordinator import RaceCoordinator, load_policy
-from codeflash_parallel.run.remote_hosts import Cluster, RemoteHosts, RunPart
+from codeflash_parallel.run.remote_hosts import Cluster, PartRequest, RemoteHosts, RunPart
 from codeflash_parallel.run.run_folder import save_run
 from codeflash_parallel.run.run_preparation import Entries, RunPreparation
 from codeflash_parallel.run.run_state import (
@@ -49,10 +50,9 @@ class Run:
 
     Args:
         notes: warnings of the run.
-        part: that this process executes.
+        request: what this process executes of the run; by default all of it.
         cluster: other hosts, which check and race the candidates.
         cache: results of the run's steps; by default those in its folder.
-        before: races that the run has held before, in another process.
     """
 
     def __init__(  # noqa: PLR0913 - what, for whom, and what other processes have done of it
@@ -64,16 +64,15 @@ class Run:
         observers: Sequence[Observer],
         mode: RaceMode,
         notes: Sequence[str] = (),
-        part: RunPart = RunPart.WHOLE,
+        request: PartRequest | None = None,
         cluster: Cluster | None = None,
         cache: StepCache | None = None,
-        before: RaceFinding | None = None,
     ) -> None:
         self._resources, self._setup, self._settings = resources, resources.setup, resources.setup.settings
         self._run_id, self._providers, self._mode, self._notes = run_id, providers, mode, notes
         self._folder = self._setup.run_dir(run_id)
         self._cache = cache or StepCache(self._folder)
-        self._part, self._cluster = part, cluster
+        self._request, self._cluster = request or PartRequest(), cluster
         self._timeline = TimelineRecorder()
         self._ledger = Ledger(run_id, (self._timeline, *observers))
         self._steps = StepReporter(self._ledger.announce, run_id)
@@ -89,7 +88,7 @@ class Run:
             races=mode is not RaceMode.CHECK,
             setup=self._setup,
             ledger=self._ledger,
-            finding=before or RaceFinding(),
+            finding=self._request.before,
         )
 
     @property
@@ -155,13 +154,17 @@ class Run:
         here = self._cluster is None
         context, preparer, source = await preparation.prepare(source, checks_here=here)
         async with open_providing(self._providers, context) as providers, self._hosts(providers) as hosts:
-            check = CheckCoordinator(context, preparer, providers, hosts)
+            check = CheckCoordinator(context, preparer, providers, hosts, self._request.constants)
             coordinator = RaceCoordinator if hosts is None else partial(HostRaces, hosts)
             races = coordinator(findings, context, check.admission, providers, policy)
             while source:
                 while source:
                     source = await self._check(check, races, source, checks_here=here)
-                if self._part is RunPart.CHECKS or not await races.race() or self._mode is RaceMode.TIME:
+                if (
+                    self._request.part is RunPart.CHECKS
+                    or not await races.race()
+                    or self._mode is RaceMode.TIME
+                ):
                     return
                 with findings.phase("profile"):
                     findings.finding = await providers.profile(findings.finding)
@@ -189,14 +192,17 @@ class Run:
         what calls of watched functions give.
         """
         self._steps.begin("")
-        learned = anyio.Event() if checks_here and self._part is not RunPart.RACE else None
+        learned = anyio.Event() if checks_here and self._request.part is not RunPart.RACE else None
         with self._findings.phase("behavior"):
             async with anyio.create_task_group() as tasks:
                 if learned is not None:
                     tasks.start_soon(check.learn_fresh, source, learned)
+                elif not checks_here:
+                    await check.tell_constants(source)
                 if self._findings.races:
-                    check.watch_callers(await races.choose())
-                    tasks.start_soon(races.make_twins)
+                    check.watch_callers(await self._chosen(races))
+                    if self._request.part is not RunPart.CHECKS:
+                        tasks.start_soon(races.make_twins)
                 if learned is not None:
                     tasks.start_soon(check.learn_watched, source, learned)
                 await check.screen(source)
@@ -204,6 +210,13 @@ class Run:
                 if not self._ledger.newly_passed():
                     tasks.cancel_scope.cancel()
         return repaired
+
+    async def _chosen(self, races: RaceCoordinator) -> WatchedBaseline | None:
+        """Choose what is timed; return the functions whose calls are, where those are not the targets'."""
+        known = self._request.callers
+        if not known or self._request.part is not RunPart.CHECKS:
+            known[:] = [await races.choose()]
+        return known[0]
 
     async def _refine(self, providers: ProviderRequests) -> Entries:
         """Return the candidates that a refiner makes of the leaders."""
@@ -215,7 +228,7 @@ class Run:
     async def _entered(self, source: Source) -> Entries:
         """Enter what is there; what is still being produced is entered as it arrives."""
         there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
-        await anyio.to_thread.run_sync(write_request, self._folder, self._request(there))
+        await anyio.to_thread.run_sync(write_request, self._folder, self._run_request(there))
         for note in self._notes:
             self._ledger.warn(note)
         return self._arriving(source) if there is None else there
@@ -236,7 +249,7 @@ class Run:
         self._submitted += 1
         return entry
 
-    def _request(self, there: Sequence[CandidateEntry] | None) -> RunRequest:
+    def _run_request(self, there: Sequence[CandidateEntry] | None) -> RunRequest:
         providers = self._providers.completed(self._settings)
         return RunRequest(
             schema=SCHEMA,

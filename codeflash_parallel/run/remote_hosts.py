@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from codeflash_parallel.candidates.code_changes import Constant
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.result.result_model import HostUse
+from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
 from codeflash_parallel.run.ledger import CandidateEntry, RaceFinding, RunContext
 
 
@@ -30,6 +32,23 @@ class RunPart(StrEnum):
     RACE = "race"
     #: None: the host only says whether it could.
     PROBE = "probe"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartRequest:
+    """Part of a run that this process executes, and what others have found out for it.
+
+    Attributes:
+        before: races that the run has held before, on this host.
+        callers: functions whose calls are timed, as an earlier request has found them out; put there where it
+            is empty.
+        constants: of all candidates of the run, as far as they are known: fresh inputs are made of them.
+    """
+
+    part: RunPart = RunPart.WHOLE
+    before: RaceFinding = field(default_factory=RaceFinding)
+    callers: list[WatchedBaseline | None] = field(default_factory=list)
+    constants: tuple[Constant, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +68,10 @@ class RemoteRace:
 
 class RemoteHosts(Protocol):
     """The hosts of one run."""
+
+    def use_constants(self, constants: Sequence[Constant], /) -> None:
+        """Have fresh inputs made of constants of candidates, on all hosts, besides those that were given."""
+        ...
 
     @property
     def ahead(self) -> int:

@@ -76,5 +76,6 @@ def _job(settings: Settings, interpreter: Path, stamp: EnvironmentStamp) -> Host
         variables={},
         wants_evidence=False,
         submissions=(),
+        constants=(),
         steps=(),
     )

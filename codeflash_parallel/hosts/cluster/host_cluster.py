@@ -20,6 +20,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codeflash_parallel import __version__
+from codeflash_parallel.candidates.code_changes import Constant
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Executor, RankingMode, Settings, settings_document
 from codeflash_parallel.config.settings_reader import cache_root
@@ -45,6 +46,8 @@ _AHEAD = 3
 _MOST_JOBS = 1000
 #: Longest time that ending a job may take.
 _CANCEL_S = 10.0
+#: As many as inputs are made: more could not be tried.
+_MOST_CONSTANTS = 2000
 #: Attempts at a race whose host is lost.
 _RACES = 3
 
@@ -166,6 +169,7 @@ class ClusterHosts:
         self._judges: dict[tuple[StepKind, str], str] = {}
         self._fault: EnvironmentFault | None = None
         self._places = 1
+        self._constants: tuple[Constant, ...] = ()
 
     # --- the run's side --------------------------------------------------------------------------------
 
@@ -173,6 +177,10 @@ class ClusterHosts:
     def ahead(self) -> int:
         """Number of candidates that are prepared ahead of those that are checked."""
         return _AHEAD * self._executor.places(()) * max(1, shard_size(1 << 30, 1, self._costs))
+
+    def use_constants(self, constants: Sequence[Constant]) -> None:
+        """Have fresh inputs made of these, too; see `run.remote_hosts.RemoteHosts`."""
+        self._constants = tuple(dict.fromkeys((*self._constants, *constants)))[:_MOST_CONSTANTS]
 
     def uses(self) -> tuple[HostUse, ...]:
         """Return the hosts that have worked for the run."""
@@ -506,6 +514,7 @@ class ClusterHosts:
             variables={name: os.environ[name] for name in setup.pass_env},
             wants_evidence=self._wants_evidence and not is_race,
             submissions=tuple(entry.submission for entry in entries),
+            constants=self._constants,
             steps=tuple(steps),
             before=before,
         )

@@ -62,6 +62,7 @@ class HostJob:
         prepare: command that makes another one; empty: none.
         variables: that tests and candidates may see because they were asked for.
         wants_evidence: checks look for all failures of a rejected candidate.
+        constants: of the run's candidates, as far as they are known, numbers and texts.
         steps: that are made already.
         before: races that the run has held on this host.
     """
@@ -84,6 +85,7 @@ class HostJob:
     variables: Mapping[str, str]
     wants_evidence: bool
     submissions: tuple[Submission, ...]
+    constants: tuple[Any, ...]
     steps: tuple[SentStep, ...]
     before: RaceFinding | None = None
 

@@ -22,58 +22,105 @@ _GRACE_S = 1.5
 _SAID_CHARS = 1500
 
 
+class HostProcess:
+    """A process that executes jobs of one run, one after the other. Started with the first of them."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "codeflash_parallel.hosts.cluster.host_run", host],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            start_new_session=True,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take a job."""
+        return self._child.poll() is None
+
+    def messages(self, job: str, bundle: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
+        """Execute a job and yield its messages; a process that dies gives `lost` as the last one.
+
+        Args:
+            job: text of a `HostJob`.
+            bundle: returns the snapshot's bundle.
+        """
+        out = self._child.stdout
+        assert out is not None
+        self._write(b'{"sent_s":%s,"job":%s}\n' % (repr(time.monotonic()).encode(), job.encode()))
+        for line in out:
+            if not line.endswith(b"\n"):
+                break  # it died while it wrote
+            message = json.loads(line)
+            if message["t"] == "bundle":
+                data = bundle()
+                self._write(b"%d\n" % len(data) + data)
+                continue
+            yield message
+            if message["t"] in {"ended", "fault"}:
+                return
+        yield {"t": "lost", "host": self._host, "why": self._last_words()}
+
+    def _write(self, data: bytes) -> None:
+        with suppress(BrokenPipeError):  # it is dead: reading says so
+            self._child.stdin.write(data)  # type: ignore[union-attr]  # it has one
+            self._child.stdin.flush()  # type: ignore[union-attr]
+
+    def _last_words(self) -> str:
+        status = self._child.wait()
+        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _SAID_CHARS))
+        words = self._said.read().decode(errors="replace").strip()
+        return f"its process ended with status {status}. {words}".strip()
+
+    def close(self) -> None:
+        """End the process, with everything below it: it is asked to, and killed if it does not."""
+        child = self._child
+        with suppress(OSError):
+            child.stdin.close()  # type: ignore[union-attr]  # it has one
+        try:
+            child.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        child.stdout.close()  # type: ignore[union-attr]  # it has one
+        self._said.close()
+
+
+#: The process of the last job of this worker, for the next one; engines run one job at a time in a worker.
+_kept: list[HostProcess] = []
+
+
 def messages_of(job: str, host: str, bundle: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
-    """Execute a job in a process of its own and yield its messages; closing the iterator ends the process.
+    """Execute a job and yield its messages; closing the iterator before the last one ends the process.
+
+    A process that has done its job is kept for the next job of this worker: its servers and slots stand.
 
     Args:
         job: text of a `HostJob`.
         host: name of this host.
         bundle: returns the snapshot's bundle.
     """
-    with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "codeflash_parallel.hosts.cluster.host_run", host, repr(time.monotonic())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            start_new_session=True,
-        )
-        assert child.stdin is not None
-        assert child.stdout is not None
-        is_over = False
-        try:
-            with suppress(BrokenPipeError):
-                child.stdin.write(job.encode() + b"\n")
-                child.stdin.flush()
-            for line in child.stdout:
-                if not line.endswith(b"\n"):
-                    break  # it died while it wrote
-                message = json.loads(line)
-                if message["t"] == "bundle":
-                    data = bundle()
-                    with suppress(BrokenPipeError):
-                        child.stdin.write(b"%d\n" % len(data) + data)
-                        child.stdin.flush()
-                    continue
-                is_over = message["t"] in {"ended", "fault"}
-                yield message
-            if not is_over:
-                status = child.wait()
-                said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID_CHARS))
-                words = said.read().decode(errors="replace").strip()
-                yield {"t": "lost", "host": host, "why": f"its process ended with status {status}. {words}"}
-        finally:
-            _end(child)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process: it is asked to, and killed if it does not."""
-    with suppress(OSError):
-        child.stdin.close()  # type: ignore[union-attr]  # it has one
+    process = _kept.pop() if _kept else HostProcess(host)
+    if not process.is_alive:
+        process.close()
+        process = HostProcess(host)
+    is_over = False
     try:
-        child.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    child.stdout.close()  # type: ignore[union-attr]  # it has one
+        for message in process.messages(job, bundle):
+            is_over = message["t"] == "ended"
+            yield message
+    finally:
+        if is_over:
+            _kept.append(process)
+        else:
+            process.close()
+
+
+def end_kept() -> None:
+    """End the process that is kept, if there is one."""
+    while _kept:
+        _kept.pop().close()

@@ -1,11 +1,7 @@
-"""The process on a host that executes one job.
+"""The process on a host that executes jobs: `python -m codeflash_parallel.hosts.cluster.host_run HOST`.
 
-    python -m codeflash_parallel.hosts.cluster.host_run HOST BEGAN
-
-HOST is the name of this host, and BEGAN when its parent started it, in seconds of the monotonic clock.
-
-The job is the first line of standard input, messages are lines of standard output (`host_job`). It ends when
-its standard input ends: then nobody wants the job any more.
+A line of standard input is a job, messages are lines of standard output (`host_job`). It ends when its
+standard input ends: then nobody wants a job any more. It also ends when none has come for some seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +14,10 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, suppress
-from functools import partial
+from contextlib import AsyncExitStack, ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import anyio
@@ -47,9 +43,11 @@ from codeflash_parallel.result.events import (
     Stage,
     Warned,
 )
+from codeflash_parallel.run.check_phase.watched_functions import WatchedBaseline
+from codeflash_parallel.run.ledger import RaceFinding
 from codeflash_parallel.run.pipeline import Run
 from codeflash_parallel.run.provider_requests import Providers
-from codeflash_parallel.run.remote_hosts import RemoteRace, RunPart
+from codeflash_parallel.run.remote_hosts import PartRequest, RemoteRace, RunPart
 from codeflash_parallel.run.run_state import StepCache, StepKind, begun_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
@@ -57,13 +55,15 @@ from codeflash_parallel.workspace.cache_layout import cache_faults, disk_faults,
 
 #: Checks whose findings are sent back.
 _SENT = frozenset({StepKind.SCREEN, StepKind.REST, StepKind.CLEAN, StepKind.FRESH})
+#: So many seconds after its last job a process ends: it holds slots and servers.
+_IDLE_S = 20.0
 
 
 class _Channel:
     """Standard input and output; what else is printed goes to standard error.
 
     Attributes:
-        is_over: nobody wants the job any more.
+        is_over: nobody wants anything any more.
     """
 
     def __init__(self) -> None:
@@ -71,12 +71,18 @@ class _Channel:
         os.dup2(2, 1)
         self._in = sys.stdin.buffer
         self._lock = threading.Lock()
+        self._jobs: SimpleQueue[str] = SimpleQueue()
         self._bundles: SimpleQueue[bytes] = SimpleQueue()
         self.is_over = threading.Event()
 
-    def read_job(self) -> HostJob:
-        job: HostJob = from_plain(HostJob, json.loads(self._in.readline()))
-        return job
+    def next_job(self) -> tuple[HostJob, float] | None:
+        """Return the next job and when it was sent, in seconds of the monotonic clock; `None`: none comes."""
+        try:
+            plain = json.loads(self._jobs.get(timeout=_IDLE_S))
+        except Empty:
+            return None
+        job: HostJob = from_plain(HostJob, plain["job"])
+        return job, plain["sent_s"]
 
     def read_bundle(self) -> bytes:
         self.send({"t": "bundle"})
@@ -87,11 +93,14 @@ class _Channel:
             self._out.write(json.dumps(message).encode() + b"\n")
 
     def listen(self) -> None:
-        """Take bundles from a thread; this process gets a signal when standard input ends."""
+        """Take jobs and bundles from a thread; this process gets a signal when standard input ends."""
 
         def take() -> None:
-            while size := self._in.readline():
-                self._bundles.put(self._in.read(int(size)))
+            while line := self._in.readline():
+                if line.startswith(b"{"):
+                    self._jobs.put(line.decode())
+                else:
+                    self._bundles.put(self._in.read(int(line)))
             os.kill(os.getpid(), signal.SIGTERM)
 
         threading.Thread(target=take, daemon=True).start()
@@ -127,29 +136,103 @@ class HostStepCache(StepCache):
             self._send({"t": "step", "host": self._host, "kind": kind.value, "content": key[0], "text": text})
 
 
-class _JobRun:
-    """One job on this host."""
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What jobs of the same kind, of one run, share.
 
-    def __init__(self, job: HostJob, host: str, began_s: float, channel: _Channel) -> None:
-        self._job, self._host, self._channel = job, host, channel
-        self._began_s, self._checks_s = began_s, 0.0
+    Attributes:
+        of: all that it depends on.
+        callers: as `PartRequest` has them.
+    """
 
-    async def execute(self) -> None:
-        """Execute the job and send its last message, unless it is cancelled."""
+    of: tuple[object, ...]
+    resources: EvaluatorResources
+    quiet: HostLock
+    callers: list[WatchedBaseline | None] = field(default_factory=list)
+
+
+class _Session:
+    """Executes jobs one after the other; what they share stays open between them."""
+
+    def __init__(self, host: str, channel: _Channel) -> None:
+        self._host, self._channel = host, channel
+        self._stack = AsyncExitStack()
+        self._opened: _Opened | None = None
+
+    async def close(self) -> None:
+        """Close what is open: its processes end and its slots are removed."""
+        self._opened = None
+        stack, self._stack = self._stack, AsyncExitStack()
+        await stack.aclose()
+
+    async def execute(self, job: HostJob, sent_s: float) -> None:
+        """Execute a job and send its last message, unless it is cancelled."""
+        run = _JobRun(job, self._host, self._channel)
         try:
-            race = await self._execute()
+            cache = run.cache()
+            with disk_faults(cache):
+                race = None if job.part is RunPart.PROBE else await run.execute(await self._open(run, cache))
         except (UsageError, EnvironmentFault) as error:  # a defect of ours counts as a process that died
-            self._send("fault", code=error.code, message=error.message, hint=error.hint, family=error.family)
+            await self.close()
+            run.send("fault", code=error.code, message=error.message, hint=error.hint, family=error.family)
         else:
             plain = None if race is None else to_plain(race, RemoteRace)
-            overhead_s = max(0.0, time.monotonic() - self._began_s - self._checks_s)
-            self._send("ended", race=plain, overhead_s=overhead_s, checks_s=self._checks_s)
+            overhead_s = max(0.0, time.monotonic() - sent_s - run.checks_s)
+            run.send("ended", race=plain, overhead_s=overhead_s, checks_s=run.checks_s)
 
-    def _send(self, t: str, **fields: object) -> None:
+    async def _open(self, run: _JobRun, cache: Path) -> _Opened:
+        """Return what a job needs: what is open, if it was opened for such a job."""
+        job = run.job
+        of = (job.run_id, job.part, job.snapshot.commit, job.python, json.dumps(job.settings))
+        if self._opened is not None and self._opened.of == of:
+            run.send("began", environment=str(job.environment))
+            return self._opened
+        await self.close()
+        held = checkout(cache, job, self._channel.read_bundle, self._channel.is_over)
+        places = self._stack.enter_context(ExitStack())
+        root = await anyio.to_thread.run_sync(places.enter_context, held, abandon_on_cancel=True)
+        interpreter = await anyio.to_thread.run_sync(run.interpreter, root)
+        quiet = host_quiet(os.environ, run.wait)
+        opened = EvaluatorResources.open(
+            root / job.project,
+            run.settings(cache, interpreter),
+            quiet,
+            1 if job.part is RunPart.RACE else auto_slots(read_machine()),
+            # An environment that was made elsewhere may have the submitter's tree installed.
+            installed=None if job.prepare else Path(job.root),
+        )
+        resources = await self._stack.enter_async_context(opened)
+        resources.pinned = (job.snapshot, root / ".git")
+        self._opened = _Opened(of, resources, quiet)
+        return self._opened
+
+
+class _JobRun:
+    """One job on this host.
+
+    Attributes:
+        checks_s: seconds that its checks have taken.
+    """
+
+    def __init__(self, job: HostJob, host: str, channel: _Channel) -> None:
+        self.job, self._host, self._channel = job, host, channel
+        self.checks_s = 0.0
+
+    def send(self, t: str, **fields: object) -> None:
+        """Send a message."""
         self._channel.send({"t": t, "host": self._host, **fields})
 
-    async def _execute(self) -> RemoteRace | None:
-        job = self._job
+    def wait(self, why: str) -> None:
+        """Tell what this host waits for."""
+        self.send("waits", why=why)
+
+    def cache(self) -> Path:
+        """Return the cache of this host.
+
+        Raises:
+            EnvironmentFault: `OTHER_VERSION`; of a probe: `CACHE_UNWRITABLE`, or what `interpreter` raises.
+        """
+        job = self.job
         os.environ.update(job.variables)
         if job.version != __version__:
             message = f"Host {self._host} has codeflash-parallel {__version__}, not {job.version}."
@@ -160,31 +243,16 @@ class _JobRun:
         if job.part is RunPart.PROBE:
             with cache_faults(cache):
                 cache.mkdir(parents=True, exist_ok=True)
-            self._interpreter(cache)
-            return None
-        held = checkout(cache, job, self._channel.read_bundle, self._channel.is_over)
-        with disk_faults(cache), ExitStack() as stack:
-            root = await anyio.to_thread.run_sync(stack.enter_context, held, abandon_on_cancel=True)
-            interpreter = await anyio.to_thread.run_sync(self._interpreter, root)
-            settings = self._settings(cache, interpreter)
-            quiet = host_quiet(os.environ, lambda why: self._observe(RunWaits(run_id=job.run_id, why=why)))
-            sharers = 1 if job.part is RunPart.RACE else auto_slots(read_machine())
-            # An environment that was made elsewhere may have the submitter's tree installed.
-            installed = None if job.prepare else Path(job.root)
-            opened = EvaluatorResources.open(
-                root / job.project, settings, quiet, sharers, installed=installed
-            )
-            async with opened as resources:
-                resources.pinned = (job.snapshot, root / ".git")
-                return await self._run(resources, quiet)
+            self.interpreter(cache)
+        return cache
 
-    def _interpreter(self, root: Path) -> Path:
+    def interpreter(self, root: Path) -> Path:
         """Return the interpreter of this host, and tell that the job has begun.
 
         Raises:
             EnvironmentFault: `BAD_PYTHON` or `OTHER_ENVIRONMENT`.
         """
-        job = self._job
+        job = self.job
         if job.prepare and job.part is not RunPart.PROBE:
             interpreter = choose_interpreter("", root / job.project, root)
         elif os.access(job.python, os.X_OK):
@@ -199,12 +267,12 @@ class _JobRun:
         if differing:
             message = f"The environment of host {self._host} is another one: {'; '.join(differing)}."
             raise EnvironmentFault("OTHER_ENVIRONMENT", message, "Make it the same, e.g. with --prepare.")
-        self._send("began", environment=str(found))
+        self.send("began", environment=str(found))
         return interpreter
 
-    def _settings(self, cache: Path, interpreter: Path) -> Settings:
+    def settings(self, cache: Path, interpreter: Path) -> Settings:
         """Return the settings of this part of the run; limits of the whole run are those of the submitter."""
-        job = self._job
+        job = self.job
         return settings_of(
             job.settings,
             cache_dir=str(cache),
@@ -221,9 +289,11 @@ class _JobRun:
             wall_budget=0.0,
         )
 
-    async def _run(self, resources: EvaluatorResources, quiet: HostLock) -> RemoteRace | None:
-        job = self._job
-        run_id = f"{job.run_id}.{job.job}.{os.getpid()}"
+    async def execute(self, opened: _Opened) -> RemoteRace | None:
+        """Make this part of the run; return the race, if it is one."""
+        job = self.job
+        resources, run_id = opened.resources, f"{job.run_id}.{job.job}.{os.getpid()}"
+        opened.quiet.take_intervals()
         folder = resources.setup.run_dir(run_id)
         try:
             with begun_run(folder):
@@ -234,52 +304,60 @@ class _JobRun:
                     providers=Providers(repairer=_no_answer if job.wants_evidence else None),
                     observers=(self._observe,),
                     mode=job.mode,
-                    part=job.part,
+                    request=PartRequest(
+                        part=job.part,
+                        before=job.before or RaceFinding(),
+                        callers=opened.callers,
+                        constants=job.constants,
+                    ),
                     cache=HostStepCache(folder, job, self._host, self._channel.send),
-                    before=job.before,
                 )
                 await run.evaluate(job.submissions)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove_tree, folder)
         held = [entry.time.held_ns + entry.confirming.held_ns for entry in run.findings.ledger]
-        self._checks_s = sum(held) / 1e9
+        self.checks_s = sum(held) / 1e9
         if job.part is RunPart.CHECKS:
             return None
         return RemoteRace(
             host=self._host,
             finding=run.findings.finding,
             timed=dict(run.findings.timed),
-            intervals=quiet.take_intervals().exclusive,
+            intervals=opened.quiet.take_intervals().exclusive,
         )
 
     def _observe(self, event: Event) -> None:
         match event:
             case CandidateMoved(stage=Stage.CHECKING, candidate=candidate):
-                self._send("checking", candidate=candidate)
-            case CandidateFinished(candidate=candidate, result=result) if self._job.part is RunPart.CHECKS:
+                self.send("checking", candidate=candidate)
+            case CandidateFinished(candidate=candidate, result=result) if self.job.part is RunPart.CHECKS:
                 fields = {"status": result.status.value, "code": result.code.value, "reason": result.reason}
-                self._send("judged", candidate=candidate, **fields)
+                self.send("judged", candidate=candidate, **fields)
             case Warned(message=message):
-                self._send("warning", message=message)
+                self.send("warning", message=message)
             case RaceProgress():
-                self._send("progress", event=to_plain(event))
+                self.send("progress", event=to_plain(event))
             case RunWaits(why=why):
-                self._send("waits", why=why)
+                self.send("waits", why=why)
 
 
 def _no_answer(_request: object) -> None:
     """Answer no request: repairs are requested by the submitting process."""
 
 
-async def _main(host: str, began_s: float) -> None:
+async def _main(host: str) -> None:
     channel = _Channel()
-    job = await anyio.to_thread.run_sync(channel.read_job)
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         channel.listen()
+        session = _Session(host, channel)
         async with anyio.create_task_group() as group:
             group.start_soon(_end_at, signals, group.cancel_scope, channel.is_over)
-            await _JobRun(job, host, began_s, channel).execute()
+            try:
+                while given := await anyio.to_thread.run_sync(channel.next_job, abandon_on_cancel=True):
+                    await session.execute(*given)
+            finally:
+                await session.close()
             group.cancel_scope.cancel()
 
 
@@ -297,7 +375,7 @@ def main() -> None:
     """Execute the job of standard input."""
     status = 1
     try:
-        anyio.run(_main, sys.argv[1], float(sys.argv[2]))
+        anyio.run(_main, sys.argv[1])
         status = 0
     except BaseException:  # noqa: BLE001 - said, then the process ends at once
         traceback.print_exc()

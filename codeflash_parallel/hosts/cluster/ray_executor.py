@@ -45,6 +45,7 @@ class RayTask:
 
     def __init__(self, items: Any) -> None:
         self._items = items
+        self._is_over = False
 
     def messages(self) -> Iterator[Message]:
         """Yield messages until the last one."""
@@ -53,7 +54,9 @@ class RayTask:
 
         try:
             for item in self._items:
-                yield json.loads(ray.get(item))
+                message: Message = json.loads(ray.get(item))
+                self._is_over = message["t"] in {"ended", "fault", "lost"}
+                yield message
         except TaskCancelledError:
             return
         except RayTaskError as error:
@@ -63,11 +66,12 @@ class RayTask:
             yield {"t": "lost", "why": f"{type(error).__name__}: {_line(str(error))}"}
 
     def cancel(self) -> None:
-        """End the job."""
+        """End the job; one that is over is left alone, and its process is kept for the next one."""
         import ray
 
-        with suppress(Exception):  # it is over, or its node is gone
-            ray.cancel(self._items)
+        if not self._is_over:
+            with suppress(Exception):  # its node is gone
+                ray.cancel(self._items)
 
 
 def _line(text: str, *, last: bool = False) -> str:

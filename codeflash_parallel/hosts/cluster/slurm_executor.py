@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.hosts.cluster.host_job import HostTask, Message
-from codeflash_parallel.hosts.cluster.host_process import messages_of
+from codeflash_parallel.hosts.cluster.host_process import end_kept, messages_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.workspace.cache_layout import cache_faults, remove_tree
 
@@ -52,6 +52,7 @@ def run_in_job(folder: str, name: str) -> None:
     with (place / f"{name}.messages").open("ab", buffering=0) as out:
         for message in messages_of(job, os.uname().nodename, (place / _BUNDLE).read_bytes):
             out.write(json.dumps(message).encode() + b"\n")
+    end_kept()
 
 
 def _watch(place: Path, name: str) -> None:

@@ -17,6 +17,7 @@ from time import monotonic_ns
 import anyio
 from anyio.abc import TaskGroup
 
+from codeflash_parallel.candidates.code_changes import Constant
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.checker import confirm, rest
@@ -61,6 +62,7 @@ class CheckCoordinator:
 
     Args:
         hosts: that check the candidates in the place of this one.
+        constants: of which fresh inputs are made besides those of the candidates.
 
     Attributes:
         admission: checks with all tests in new processes, also of the leaders of a race.
@@ -72,13 +74,15 @@ class CheckCoordinator:
         preparer: CandidatePreparer,
         providers: ProviderRequests,
         hosts: RemoteHosts | None = None,
+        constants: Sequence[Constant] = (),
     ) -> None:
         self._context, self._ledger, self._cache = context, context.ledger, context.cache
         self._preparer, self._providers = preparer, providers
         self._examiner = CandidateExaminer(context) if hosts is None else HostExaminer(context, hosts)
         self.admission = RaceAdmission(context, self._examiner)
         self._screening = ScreeningCheck(context, providers)
-        self._fresh = FreshInputs(context=context)
+        self._fresh = FreshInputs(context=context, constants=constants)
+        self._hosts = hosts
         self._compared: set[CandidateId] = set()
         self._preparing = anyio.Lock()
         self._ahead = anyio.Semaphore(AHEAD if hosts is None else max(AHEAD, hosts.ahead))
@@ -92,6 +96,13 @@ class CheckCoordinator:
         there = known(source, self._context.settings.max_candidates)
         await self._fresh.learn(await self._preparer.prepare_all(there))
         learned.set()
+
+    async def tell_constants(self, source: Entries) -> None:
+        """Tell other hosts the constants of candidates that are there: all of them make the same inputs."""
+        there = known(source, self._context.settings.max_candidates)
+        candidates = await self._preparer.prepare_all(there)
+        if self._hosts is not None:
+            self._hosts.use_constants(self._fresh.constants_of(candidates))
 
     def watch_callers(self, callers: WatchedBaseline | None) -> None:
         """Compare from now on the calls of functions that are timed in the place of the targets."""

@@ -73,12 +73,14 @@ class FreshInputs(Examination):
     """Makes and compares fresh inputs for the fields of one run.
 
     Attributes:
+        constants: of the whole run, where there are more than those of the candidates here.
         known: what the baseline does with those of the last field; `None`: there are none.
         candidates: of the last field.
         judge: the user's, for these; `None`: there is none.
     """
 
     context: RunContext
+    constants: Sequence[Constant] = ()
     known: Baseline | None = None
     candidates: Sequence[Candidate] = ()
     judge: AcceptFunction | None = None
@@ -94,7 +96,7 @@ class FreshInputs(Examination):
         is_values = self.context.settings.compare is ComparisonMode.VALUES
         if not candidates or not whole.anchors or not is_values:
             return
-        constants = self._constants(candidates)
+        constants = self.constants_of(candidates)
         judge = self.context.plan.judge
         # Calls have the numbers of others in each field.
         self.judge = None if judge is None else replace(judge, known={})
@@ -107,14 +109,14 @@ class FreshInputs(Examination):
         known = await load_or_learn(folder, partial(self._learned, folder, wanted))
         self.known = known if known.derived else None
 
-    def _constants(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
-        """Return the constants of all candidates, taken in turns, and those of the targets."""
+    def constants_of(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
+        """Return the constants of the run and of all candidates, taken in turns, and those of the targets."""
         found = [self.context.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
         theirs = (c for c in chain.from_iterable(zip_longest(*found)) if c is not None)
         runner, sources = self.context.runner, self.context.plan.sources
         names = {path: [t.qualname for t in runner.targets if t.path == path] for path in sources}
         own = (c for path, text in sources.items() for c in constants_of(text, names[path]))
-        return tuple(dict.fromkeys((*theirs, *own)))
+        return tuple(dict.fromkeys((*self.constants, *theirs, *own)))
 
     async def _learned(self, folder: Path, wanted: DerivationRequest) -> Baseline:
         """Make inputs and the baseline's calls with them; of the captured calls one of each target."""
