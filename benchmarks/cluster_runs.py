@@ -57,7 +57,7 @@ class Place:
             cwd=self.folder / "taskgraph",
             env=self.environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=(self.folder / "errors").open("wb"),
             start_new_session=True,
         )
 
@@ -71,7 +71,10 @@ class Place:
 
 def finished(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     out, _ = process.communicate(timeout=900)
-    found: dict[str, Any] = json.loads(out)
+    try:
+        found: dict[str, Any] = json.loads(out)
+    except ValueError:
+        raise RuntimeError(f"status {process.returncode}: {out[-500:]!r}") from None
     return found
 
 
@@ -217,20 +220,22 @@ def kills(made: Place, args: argparse.Namespace) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     plan = ["worker"] * args.workers + ["node"] * (args.nodes if made.nodes else 0)
     plan += ["submitter"] * args.submitters
-    for kind in plan:
-        row = killed_once(made, kind, drawn, expected)
+    for number, kind in enumerate(plan):
+        row = killed_once(made, kind, ("check", "run")[number % 2], drawn, expected)
         rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
-    bad = [row for row in rows if row["differing"] or row["twice"] or row["left"] or not row["winner"]]
+    bad = [row for row in rows if row["differing"] or row["twice"] or row["left"] or not row["verdict"]]
     return {"kills": len(rows), "bad": bad, "rows": rows}
 
 
-def killed_once(made: Place, kind: str, drawn: random.Random, expected: dict[str, str]) -> dict[str, Any]:
+def killed_once(
+    made: Place, kind: str, command: str, drawn: random.Random, expected: dict[str, str]
+) -> dict[str, Any]:
     runs = next((made.folder / "submitter").glob("codeflash-parallel/*/runs"))
     before = {path.name for path in runs.iterdir()}
-    process = made.start(*made.arguments(*made.options))
+    process = made.start(command, *made.arguments(*made.options)[1:])
     wait_for(lambda: processes("hosts.cluster.host_run", made), 60)
-    time.sleep(drawn.uniform(0.0, 10.0))
+    time.sleep(drawn.uniform(0.0, 6.0 if command == "check" else 20.0))
     if not wait_for(lambda: processes("hosts.cluster.host_run", made) or process.poll() is not None, 60):
         raise RuntimeError("nothing runs")
     began = time.monotonic()
@@ -252,8 +257,9 @@ def killed_once(made: Place, kind: str, drawn: random.Random, expected: dict[str
     document = finished(process)
     row: dict[str, Any] = {
         "kind": kind,
+        "command": command,
         "seconds_after": round(time.monotonic() - began, 1),
-        "winner": document["winner"],
+        "verdict": document["verdict"],
         "differing": {n: c for n, c in verdicts(document).items() if expected.get(n) != c},
         "twice": judged_twice(document),
         "left": left(made),

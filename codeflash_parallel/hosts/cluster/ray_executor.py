@@ -183,7 +183,9 @@ def _connect(address: str) -> None:
     hint = "Start one with `ray start --head`, or name its address with --cluster."
     if why := _why_unreachable(address or os.environ.get("RAY_ADDRESS", "")):
         raise EnvironmentFault("NO_CLUSTER", f"There is no Ray cluster {where}: {why}.", hint)
-    # Without a handler, Ray's warnings go to standard error.
+    # Ray prints what its nodes say to standard output, where our document goes, and warnings to standard
+    # error. What there is to say of a loss, we say.
+    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001 - there is no public switch
     logging.getLogger("ray").addHandler(logging.NullHandler())
     try:
         ray.init(address or "auto", log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
