@@ -260,6 +260,7 @@ def killed_once(
         "command": command,
         "seconds_after": round(time.monotonic() - began, 1),
         "verdict": document["verdict"],
+        "error": document["error"],
         "differing": {n: c for n, c in verdicts(document).items() if expected.get(n) != c},
         "twice": judged_twice(document),
         "left": left(made),

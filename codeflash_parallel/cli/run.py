@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from codeflash_parallel.run.run_trace import RunTrace
     from codeflash_parallel.workspace.git.git_candidates import FoundCandidate
 
+#: Where a run that is resumed goes on.
+_WHERE = ("executor", "cluster", "cluster_jobs", "prepare")
 #: Settings of a stored run that may be changed: they change no verdict.
-_CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
+_CHANGEABLE = {
+    name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS or name in _WHERE
+}
 
 
 # --- options ---------------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ from codeflash_parallel.workspace.cache_layout import cache_faults, remove_tree
 
 #: In the place of options: jobs are processes of this machine.
 LOCAL = "local"
-#: How often the submitting process shows that it lives, and after how long without that a job ends.
-_BEAT_S, _DEAD_S = 2.0, 60.0
+#: How often the submitting process shows that it lives, and after how long without that a job ends: on other
+#: hosts, which see a shared disk late, and on this one.
+_BEAT_S, _DEAD_S, _DEAD_HERE_S = 2.0, 120.0, 10.0
 #: Longest wait for the end of processes of this machine.
 _END_S = 10.0
 #: How often files are looked at.
@@ -38,16 +39,17 @@ _LONGEST_MIN = 24 * 60
 _ALIVE, _BUNDLE = "alive", "bundle"
 
 
-def run_in_job(folder: str, name: str) -> None:
+def run_in_job(folder: str, name: str, dead_s: float) -> None:
     """Execute a job in a process of this host, and write its messages to a file.
 
     Args:
         folder: that the hosts share.
         name: of the job.
+        dead_s: seconds after which the submitting process counts as dead if it does not show that it lives.
     """
     place = Path(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # submitit's own handler lets it pass
-    threading.Thread(target=_watch, args=(place, name), daemon=True).start()
+    threading.Thread(target=_watch, args=(place, name, dead_s), daemon=True).start()
     job = (place / f"{name}.job").read_text(encoding="utf-8")
     with (place / f"{name}.messages").open("ab", buffering=0) as out:
         for message in messages_of(job, os.uname().nodename, (place / _BUNDLE).read_bytes):
@@ -55,10 +57,10 @@ def run_in_job(folder: str, name: str) -> None:
     end_kept()
 
 
-def _watch(place: Path, name: str) -> None:
+def _watch(place: Path, name: str, dead_s: float) -> None:
     """End this process when nobody wants its job any more."""
     beat, since = 0, time.monotonic()
-    while time.monotonic() - since < _DEAD_S and not (place / f"{name}.cancelled").exists():
+    while time.monotonic() - since < dead_s and not (place / f"{name}.cancelled").exists():
         with suppress(OSError):
             seen = (place / _ALIVE).stat().st_mtime_ns
             beat, since = seen, since if seen == beat else time.monotonic()
@@ -182,7 +184,7 @@ class SlurmExecutor:
         left_out = ",".join(filter(None, (self._options.get("exclude"), *sorted(avoid))))
         options: dict[str, Any] = {**self._options, **({"exclude": left_out} if left_out else {})}
         options |= {"exclusive": True} if is_race else {}
-        name = next(self._names)
+        name, dead_s = next(self._names), _DEAD_HERE_S if self._is_local else _DEAD_S
         with cache_faults(self._place):
             (self._place / f"{name}.job").write_text(job, encoding="utf-8")
             self._executor.update_parameters(
@@ -191,7 +193,7 @@ class SlurmExecutor:
                 slurm_additional_parameters=options,
             )
             try:
-                submitted = self._executor.submit(run_in_job, str(self._place), name)
+                submitted = self._executor.submit(run_in_job, str(self._place), name, dead_s)
             except self._failed as error:
                 said = str(error).strip().splitlines()[-1:]
                 raise EnvironmentFault("NO_CLUSTER", f"sbatch refuses the job: {' '.join(said)}") from error
