@@ -18,7 +18,7 @@ from codeflash_parallel.cli.exit_codes import Interrupts, SignalInterrupt, handl
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
 from codeflash_parallel.cli.stored_runs import add_run, exit_code_of, find_places, report
-from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings import HOSTS, SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.config.settings_table import SettingColumns, SettingGroup
 from codeflash_parallel.result.errors import UsageError
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from codeflash_parallel.run.run_trace import RunTrace
     from codeflash_parallel.workspace.git.git_candidates import FoundCandidate
 
-#: Where a run that is resumed goes on.
-_WHERE = ("executor", "cluster", "cluster_jobs", "prepare")
 #: Settings of a stored run that may be changed: they change no verdict.
 _CHANGEABLE = {
-    name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS or name in _WHERE
+    name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS or name in HOSTS
 }
 
 

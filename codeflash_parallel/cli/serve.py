@@ -14,7 +14,7 @@ from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue.command_base import shell_words, span
-from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings import HOSTS, SETTINGS, Executor
 from codeflash_parallel.config.settings_reader import must_be_there, read_settings
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS, read_queue_settings
 from codeflash_parallel.result.errors import UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the rules of the queue, and how the daemon ends."""
-    options.add_settings(parser, (SETTINGS["queue_dir"], SETTINGS["pass_env"]))
+    options.add_settings(parser, (SETTINGS[name] for name in ("queue_dir", "pass_env", *HOSTS)))
     parser.add_argument(
         "--drain",
         type=span,
@@ -57,6 +57,7 @@ def _serve(args: argparse.Namespace, output: Output) -> int:
     project = Path(args.project)
     must_be_there(project)
     settings = read_settings(project, os.environ, vars(args)).settings
+    is_cluster = Executor(settings.executor).is_cluster
     rules = read_queue_settings(project, os.environ, vars(args)).settings
     serve(
         ServeOptions(
@@ -65,6 +66,7 @@ def _serve(args: argparse.Namespace, output: Output) -> int:
             cache_dir=cache_root(settings),
             drain_s=args.drain,
             pass_env=settings.pass_env,
+            where={name: getattr(settings, name) for name in HOSTS if is_cluster},
             on_end=_command_of(args.on_end),
             on_ready=lambda info: _tell_ready(queue_folder(settings), info, output),
         )

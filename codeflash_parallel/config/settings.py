@@ -373,6 +373,8 @@ _LEAST_MEMORY_MIB = 16
 #: The table: all columns of every setting.
 SETTINGS: dict[str, SettingColumns] = columns_of(Settings, PREFIX)
 
+#: Settings that say on which hosts candidates are evaluated.
+HOSTS = ("executor", "cluster", "cluster_jobs", "prepare")
 #: Settings that change no verdict: a resumed run may have others.
 FREE = tuple(name for name, columns in SETTINGS.items() if not columns.group.changes_verdict)
 

@@ -7,6 +7,7 @@ off). Messages to the daemon: `ready`, `answer`, `begun`, `progress`, and at the
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -75,6 +76,7 @@ class JobExecutor:
         quiet: lock of this host.
         tell: receives progress messages, one clause each.
         pass_env: names and patterns of our variables that jobs may ask for.
+        where: settings that say on which hosts jobs are evaluated; by default on this one.
     """
 
     def __init__(
@@ -84,9 +86,11 @@ class JobExecutor:
         quiet: HostLock,
         tell: Callable[[str], None],
         pass_env: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
     ) -> None:
         self._folder, self._cache = folder, cache
         self._quiet, self._tell, self._pass_env = quiet, tell, pass_env
+        self._where = dict(where or {})
         self._stack = AsyncExitStack()
         self._evaluator: Evaluator | None = None
         self._open_for: tuple[str, Settings] | None = None
@@ -126,7 +130,7 @@ class JobExecutor:
         Raises:
             VariablesNotPassed: the job was submitted while no daemon ran, or one with another `pass_env`.
         """
-        settings = settings_of(task.settings, cache_dir=str(self._cache))
+        settings = settings_of(task.settings, cache_dir=str(self._cache), **self._where)
         if missing := uncovered(settings.pass_env, self._pass_env):
             raise VariablesNotPassed(names=", ".join(missing))
         wanted = settings.parallel_candidates
@@ -228,7 +232,14 @@ def ending_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
 class _Worker:
     """The worker's side of its channel."""
 
-    def __init__(self, channel: MessageChannel, folder: Path, cache: Path, pass_env: Sequence[str]) -> None:
+    def __init__(
+        self,
+        channel: MessageChannel,
+        folder: Path,
+        cache: Path,
+        where: Mapping[str, Any],
+        pass_env: Sequence[str],
+    ) -> None:
         self._channel = channel
         self._outbox: MemoryObjectSendStream[Message]
         self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
@@ -236,7 +247,8 @@ class _Worker:
         self._job = anyio.CancelScope()
         self._claim = ""
         self._unwanted: set[str] = set()
-        self._executor = JobExecutor(folder, cache, host_quiet(os.environ, self._tell), self._tell, pass_env)
+        quiet = host_quiet(os.environ, self._tell)
+        self._executor = JobExecutor(folder, cache, quiet, self._tell, pass_env, where)
 
     async def run(self) -> None:
         """Serve until the daemon is gone."""
@@ -306,15 +318,18 @@ def main(arguments: list[str]) -> None:
     """Run a worker.
 
     Args:
-        arguments: number of the inherited end of the socket pair, the queue's folder, the daemon's cache, and
-            the names of our variables that jobs may ask for.
+        arguments: number of the inherited end of the socket pair, the queue's folder, the daemon's cache, the
+            settings that say on which hosts jobs are evaluated, in JSON, and the names of our variables that
+            jobs may ask for.
     """
-    number, folder, cache, *pass_env = arguments
+    number, folder, cache, where, *pass_env = arguments
     end = socket.socket(fileno=int(number))
     os.set_inheritable(int(number), False)
-    anyio.run(_work, end, Path(folder), Path(cache), pass_env, backend="asyncio")
+    anyio.run(_work, end, Path(folder), Path(cache), json.loads(where), pass_env, backend="asyncio")
 
 
-async def _work(end: socket.socket, folder: Path, cache: Path, pass_env: Sequence[str]) -> None:
+async def _work(
+    end: socket.socket, folder: Path, cache: Path, where: Mapping[str, Any], pass_env: Sequence[str]
+) -> None:
     with end:
-        await _Worker(MessageChannel(end), folder, cache, pass_env).run()
+        await _Worker(MessageChannel(end), folder, cache, where, pass_env).run()

@@ -114,6 +114,7 @@ class ServeOptions:
         folder: of the queue; created for this user only if it does not exist.
         cache_dir: where workers keep mirrors, slots and results.
         pass_env: names and patterns of our variables that jobs may ask for, beside those that tests need.
+        where: settings that say on which hosts jobs are evaluated; by default on this one.
         drain_s: seconds that running jobs may take to end when the daemon is to end.
         on_end: program and arguments of a command that is run when a job has ended; empty: none.
         on_ready: called once clients are answered.
@@ -123,6 +124,7 @@ class ServeOptions:
     cache_dir: Path
     settings: QueueSettings = field(default_factory=QueueSettings)
     pass_env: tuple[str, ...] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
     drain_s: float = 60.0
     on_end: tuple[str, ...] = ()
     on_ready: Callable[[DaemonInfo], None] = lambda _info: None
@@ -185,7 +187,9 @@ async def open_daemon(options: ServeOptions) -> AsyncIterator[Daemon]:
         store = ThreadedStore(opened)
         async with (
             _recovered_cache(options.cache_dir),
-            open_worker_pool(folder, options.cache_dir, store.slots, options.pass_env) as workers,
+            open_worker_pool(
+                folder, options.cache_dir, store.slots, options.pass_env, options.where
+            ) as workers,
             _listening(folder) as listener,
         ):
             with understood(folder):

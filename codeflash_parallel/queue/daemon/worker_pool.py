@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import anyio
 
@@ -157,9 +157,16 @@ class Worker:
 class WorkerPool:
     """All workers of a daemon, made by `open_worker_pool`."""
 
-    def __init__(self, folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cache: Path,
+        size: int,
+        pass_env: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+    ) -> None:
         self._folder, self._cache, self._size = folder, cache, size
-        self._pass_env = pass_env
+        self._pass_env, self._where = pass_env, dict(where or {})
         self.workers: list[Worker] = []
         #: Processes that could not be killed, as "pid name".
         self.unkillable: list[str] = []
@@ -209,7 +216,7 @@ class WorkerPool:
         argv = [sys.executable, "-P", "-c", _START, home, str(theirs.fileno())]
         with theirs, log.open("wb") as output:
             return subprocess.Popen(
-                [*argv, str(self._folder), str(self._cache), *self._pass_env],
+                [*argv, str(self._folder), str(self._cache), json.dumps(self._where), *self._pass_env],
                 cwd="/",
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a Ctrl-C on the daemon's terminal is for the daemon
@@ -318,7 +325,11 @@ class WorkerPool:
 
 @asynccontextmanager
 async def open_worker_pool(
-    folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()
+    folder: Path,
+    cache: Path,
+    size: int,
+    pass_env: Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[WorkerPool]:
     """Open a pool; leaving the block ends all workers and everything that they have started.
 
@@ -327,10 +338,11 @@ async def open_worker_pool(
         cache: where workers keep everything.
         size: number of workers at most.
         pass_env: names and patterns of our variables that jobs may ask for.
+        where: settings that say on which hosts jobs are evaluated; by default on this one.
     """
     (folder / "workers").mkdir(mode=0o700, exist_ok=True)
     adopt_orphans()
-    pool = WorkerPool(folder, cache, size, pass_env)
+    pool = WorkerPool(folder, cache, size, pass_env, where)
     try:
         yield pool
     finally:
