@@ -138,7 +138,7 @@ class HostStepCache(StepCache):
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What jobs of the same kind, of one run, share.
+    """Everything that jobs of the same kind, of one run, share.
 
     Attributes:
         of: all that it depends on.
