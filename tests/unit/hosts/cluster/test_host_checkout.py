@@ -18,6 +18,7 @@ from worktree_support import World, request, world
 from codeflash_parallel.hosts.cluster.host_checkout import bundle_of, checkout
 from codeflash_parallel.hosts.cluster.host_job import HostJob
 from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.workspace.cache_layout import remove_tree
 from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
@@ -298,6 +299,41 @@ async def test_one_in_use_is_shared_and_free_afterwards(world: World, tmp_path: 
         (root,) = roots
     with (root.parent / "use.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def test_no_lock_of_a_checkout_is_left(world: World, tmp_path: Path) -> None:
+    world.init()
+    host = tmp_path / "host"
+    roots = [held(host, job, bundles) for job, bundles in await many(world, 6)]
+    left = [root for root in roots if root.exists()]
+    assert left
+    for root in left:
+        with (root.parent / "use.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def test_one_that_is_removed_while_it_is_waited_for_is_made_anew(world: World, tmp_path: Path) -> None:
+    world.init({"a.py": "1\n"})
+    snapshot, bundles = await taken(world)
+    host, job = tmp_path / "host", host_job(snapshot)
+    root = held(host, job, bundles)
+    found: list[str] = []
+
+    def again() -> None:
+        with checkout(host, job, bundles, never()) as there:
+            found.append((there / "a.py").read_text())
+
+    with (root.parent / "use.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=again)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        (root.parent / "done").unlink()
+        remove_tree(root.parent)
+    waiting.join(20.0)
+    assert found == ["1\n"]
+    assert bundles.wanted == 2
 
 
 # --- faults ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -24,7 +25,7 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.hosts.cluster.host_checkout import bundle_of
 from codeflash_parallel.hosts.cluster.host_job import HostJob, Message, SentStep
-from codeflash_parallel.hosts.cluster.host_process import messages_of
+from codeflash_parallel.hosts.cluster.host_process import end_kept, messages_of
 from codeflash_parallel.hosts.cluster.host_run import HostStepCache
 from codeflash_parallel.result.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.outcome_codes import Code
@@ -120,6 +121,7 @@ def cache(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     put_into(folder / "hosts" / os.uname().nodename)
     monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(folder))
     yield folder
+    end_kept()
     assert wait_for(lambda: not processes_of(folder), DEADLINE_S), processes_of(folder)
     assert worktrees_left(folder) == []
     assert list(folder.rglob("runs/*")) == []
@@ -247,6 +249,11 @@ async def test_the_environment_that_was_made_is_the_one_that_counts(world: World
     assert "/user/.venv/bin/python is no Python interpreter" in fault["message"]
 
 
+def line_of(job: HostJob) -> bytes:
+    """Return a job as a process reads it."""
+    return b'{"sent_s":%f,"job":%s}\n' % (time.monotonic(), text_of_job(job).encode())
+
+
 # --- its end -----------------------------------------------------------------------------------------------
 
 
@@ -267,7 +274,7 @@ async def test_a_job_whose_worker_dies_ends_while_its_environment_is_made(
     with child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(text_of_job(job).encode() + b"\n")
+        child.stdin.write(line_of(job))
         child.stdin.flush()
         assert json.loads(child.stdout.readline()) == {"t": "bundle"}
         child.stdin.write(b"%d\n" % len(bundle) + bundle)
