@@ -6,7 +6,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from harness import wait_for
 from host_jobs import host_job
 from worktree_support import World, request, world
 
-from codeflash_parallel.hosts.cluster.host_checkout import bundle_of, checkout
+from codeflash_parallel.hosts.cluster import host_checkout
+from codeflash_parallel.hosts.cluster.host_checkout import bundle_of, checkout, end_preparing
 from codeflash_parallel.hosts.cluster.host_job import HostJob
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.cache_layout import remove_tree
@@ -235,6 +236,27 @@ async def test_prepare_is_killed_when_nobody_wants_the_job(world: World, tmp_pat
     assert not maker.is_alive()
     assert [fault.code for fault in faults] == ["PREPARE_FAILED"]
     assert wait_for(lambda: not processes_of(tmp_path / "host"), 10.0), processes_of(tmp_path / "host")
+
+
+async def test_who_ends_its_process_waits_for_the_command(world: World, tmp_path: Path) -> None:
+    world.init()
+    snapshot, bundles = await taken(world)
+    begun, is_over = tmp_path / "begun", threading.Event()
+    job = host_job(snapshot, prepare=f"touch {begun}; sleep 600")
+
+    def make() -> None:
+        with suppress(EnvironmentFault), checkout(tmp_path / "host", job, bundles, is_over):
+            pass
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    try:
+        assert wait_for(begun.exists, 30.0)
+        end_preparing(is_over)
+        assert [one for one in processes_of(tmp_path / "host") if "sleep" in one] == []
+    finally:
+        host_checkout._preparing.release()
+        maker.join(20.0)
 
 
 # --- old ones ----------------------------------------------------------------------------------------------
