@@ -215,7 +215,9 @@ async def test_variables_that_were_sent_are_those_of_the_tests(
 ) -> None:
     monkeypatch.delenv("SHOP_RATE", raising=False)
     snapshot, bundle = await taken(world)
-    code = "def total(values):\n    import os\n    return sum(values) if os.environ['SHOP_RATE'] == 'a b' else 0\n"
+    code = FAST_TOTAL.replace(
+        "    return", "    import os\n    assert os.environ['SHOP_RATE'] == 'a b'\n    return"
+    )
     seeing = Submission(id=CandidateId("seeing"), content=Replacement(code=code))
     settings = Settings(functions=("shop/sums.py::total",), isolation="none", pass_env=("SHOP_*",))
     job = host_job(
