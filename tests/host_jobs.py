@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from codeflash_parallel import __version__
@@ -18,6 +18,7 @@ from codeflash_parallel.run.run_state import RaceMode
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 NO_STAMP = EnvironmentStamp(python="", platform="")
+NO_VARIABLES: Mapping[str, str] = {}
 NO_SNAPSHOT = Snapshot(commit="1" * 40, tree="2" * 40, base="")
 
 
@@ -32,24 +33,30 @@ def host_job(
     settings: Settings | None = None,
     submissions: Sequence[Submission] = (),
     steps: Sequence[SentStep] = (),
+    part: RunPart = RunPart.CHECKS,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> HostJob:
     """Return a job that checks some candidates."""
     return HostJob(
         version=version,
         run_id="run",
         job="checks1",
-        part=RunPart.CHECKS,
+        part=part,
         mode=RaceMode.CHECK,
         seed=7,
+        root="/place/user",
         repository="user",
         project=project,
         snapshot=snapshot,
         settings=settings_document(settings or Settings()),
+        cache_dir="",
         python=python,
         prepare=prepare,
         environment=stamp,
+        variables=variables,
         wants_evidence=False,
         submissions=tuple(submissions),
+        constants=(),
         steps=tuple(steps),
     )
 
@@ -66,4 +73,4 @@ def refused_job() -> str:
 
 def own_stamp() -> EnvironmentStamp:
     """Return the stamp of the running interpreter's environment."""
-    return stamp_of(Path(sys.executable), ())
+    return stamp_of(Path(sys.executable))

@@ -93,7 +93,7 @@ class Run:
 
     @property
     def findings(self) -> RunFindings:
-        """What the run has found out so far."""
+        """Everything that the run has found out so far."""
         return self._findings
 
     def interrupt(self, code: str) -> None:

@@ -32,7 +32,7 @@ print(json.dumps({
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentStamp:
-    """What of an environment may change a verdict.
+    """Everything of an environment that may change a verdict.
 
     Attributes:
         python: implementation and version.

@@ -32,6 +32,10 @@ _SAID_CHARS = 1500
 _LONGEST_S = 3600.0
 #: How often it is looked whether the job is still wanted meanwhile.
 _LOOK_S = 0.2
+#: Longest wait for the end of such a command.
+_END_S = 1.0
+#: Held as long as such a command runs.
+_preparing = threading.Lock()
 
 
 def bundle_of(mirror: Mirror, snapshot: Snapshot) -> bytes:
@@ -81,6 +85,12 @@ def checkout(
         yield root
 
 
+def end_preparing(is_over: threading.Event) -> None:
+    """See that no command that makes an environment runs any more, nor begins. For the end of a process."""
+    is_over.set()
+    _preparing.acquire(timeout=_END_S)
+
+
 def _write(root: Path, snapshot: Snapshot, pack: bytes) -> None:
     """Write the files of a snapshot into a new repository."""
     git_dir = root / ".git"
@@ -98,7 +108,7 @@ def _write(root: Path, snapshot: Snapshot, pack: bytes) -> None:
 
 def _prepare(project: Path, command: str, is_over: threading.Event) -> None:
     until_s = time.monotonic() + _LONGEST_S
-    with TemporaryFile() as said:
+    with _preparing, TemporaryFile() as said:
         child = subprocess.Popen(
             ["/bin/sh", "-c", command],
             cwd=project,

@@ -395,7 +395,9 @@ class ClusterHosts:
                 self._take(message)
 
     def _judge(self, one: _Waiting, status: CandidateStatus, code: Code, reason: str) -> None:
-        """Take note of what a host says of a candidate at the end of its checks."""
+        """Take note of what a host says of a candidate at the end of its checks, unless it is given up."""
+        if one.is_judged:
+            return
         found = self._codes_of(one.entry)
         is_failed = status in {CandidateStatus.REJECTED, CandidateStatus.INFRA}
         if is_failed and code not in found:
@@ -403,7 +405,7 @@ class ClusterHosts:
             one.end(code, reason)
         elif not found:
             one.end(Code.INFRA_LOST, f"Its host has not checked it: {reason}")
-        elif one.failed is None:
+        else:
             self._context.cache.put(bool, True, StepKind.JUDGED, one.entry.staged.content_key)
             one.is_judged = True
             one.done.set()

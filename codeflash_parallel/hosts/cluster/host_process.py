@@ -18,6 +18,8 @@ from typing import Any
 
 #: A process that was told to end has so long before it is killed; its children then end with it.
 _GRACE_S = 1.5
+#: So many seconds after its last job it still takes another one; it ends itself soon after that.
+_TAKES_S = 15.0
 #: How much of what a process that died said last is told.
 _SAID_CHARS = 1500
 
@@ -35,11 +37,12 @@ class HostProcess:
             stderr=self._said,
             start_new_session=True,
         )
+        self._used_s = time.monotonic()
 
     @property
     def is_alive(self) -> bool:
         """Whether it can take a job."""
-        return self._child.poll() is None
+        return self._child.poll() is None and time.monotonic() - self._used_s < _TAKES_S
 
     def messages(self, job: str, bundle: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
         """Execute a job and yield its messages; a process that dies gives `lost` as the last one.
@@ -59,6 +62,7 @@ class HostProcess:
                 data = bundle()
                 self._write(b"%d\n" % len(data) + data)
                 continue
+            self._used_s = time.monotonic()
             yield message
             if message["t"] in {"ended", "fault"}:
                 return

@@ -28,7 +28,7 @@ from codeflash_parallel.config.settings import Settings, settings_of
 from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.config.settings_table import PREFIX
 from codeflash_parallel.hosts.cluster.environment_stamp import differences, stamp_of
-from codeflash_parallel.hosts.cluster.host_checkout import checkout
+from codeflash_parallel.hosts.cluster.host_checkout import checkout, end_preparing
 from codeflash_parallel.hosts.cluster.host_job import HostJob, Message
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.process.machine import auto_slots, read_machine
@@ -138,7 +138,7 @@ class HostStepCache(StepCache):
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What jobs of the same kind, of one run, share.
+    """Everything that jobs of the same kind, of one run, share.
 
     Attributes:
         of: all that it depends on.
@@ -357,6 +357,8 @@ async def _main(host: str) -> None:
                 while given := await anyio.to_thread.run_sync(channel.next_job, abandon_on_cancel=True):
                     await session.execute(*given)
             finally:
+                # A thread makes the environment: it would be left behind with the command that it runs.
+                end_preparing(channel.is_over)
                 await session.close()
             group.cancel_scope.cancel()
 

@@ -42,6 +42,7 @@ def test_lines_are_numbered_and_name_event_and_candidate() -> None:
             "candidate": "a",
             "stage": "checking",
             "slot": 2,
+            "host": "",
         },
         {"run_id": "r", "seq": 1, "event": "warned", "candidate": None, "message": "slow disk"},
     ]

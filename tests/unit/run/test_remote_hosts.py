@@ -31,8 +31,9 @@ FOUND = RaceFinding(
         RemoteRace(host="h1"),
         RemoteRace(host="", finding=RaceFinding(not_held="Hosts were lost in it.")),
         RemoteRace(host="h1-0a1b", finding=FOUND, timed={"why": "asked", "timed": "all tests"}),
+        RemoteRace(host="h1", finding=FOUND, intervals=((3, 1 << 62), ((1 << 62) + 1, 1 << 63))),
     ],
-    ids=["nothing", "not held", "held"],
+    ids=["nothing", "not held", "held", "when"],
 )
 def test_a_race_is_the_same_after_its_journey(race: RemoteRace) -> None:
     text = json.dumps(to_plain(race, RemoteRace))
@@ -50,7 +51,7 @@ def test_profiles_travel_with_it() -> None:
 
 
 def test_the_names_of_parts_are_words_of_jobs() -> None:
-    assert {part.value for part in RunPart} == {"whole", "checks", "race"}
+    assert {part.value for part in RunPart} == {"whole", "checks", "race", "probe"}
     assert [from_plain(RunPart, to_plain(part)) for part in RunPart] == list(RunPart)
     with pytest.raises(ValueError, match="half"):
         from_plain(RunPart, "half")

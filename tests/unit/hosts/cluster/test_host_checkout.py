@@ -6,7 +6,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,11 @@ from harness import wait_for
 from host_jobs import host_job
 from worktree_support import World, request, world
 
-from codeflash_parallel.hosts.cluster.host_checkout import bundle_of, checkout
+from codeflash_parallel.hosts.cluster import host_checkout
+from codeflash_parallel.hosts.cluster.host_checkout import bundle_of, checkout, end_preparing
 from codeflash_parallel.hosts.cluster.host_job import HostJob
 from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.workspace.cache_layout import remove_tree
 from codeflash_parallel.workspace.git.git_client import find_repository
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
@@ -236,6 +238,27 @@ async def test_prepare_is_killed_when_nobody_wants_the_job(world: World, tmp_pat
     assert wait_for(lambda: not processes_of(tmp_path / "host"), 10.0), processes_of(tmp_path / "host")
 
 
+async def test_who_ends_its_process_waits_for_the_command(world: World, tmp_path: Path) -> None:
+    world.init()
+    snapshot, bundles = await taken(world)
+    begun, is_over = tmp_path / "begun", threading.Event()
+    job = host_job(snapshot, prepare=f"touch {begun}; sleep 600")
+
+    def make() -> None:
+        with suppress(EnvironmentFault), checkout(tmp_path / "host", job, bundles, is_over):
+            pass
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    try:
+        assert wait_for(begun.exists, 30.0)
+        end_preparing(is_over)
+        assert [one for one in processes_of(tmp_path / "host") if "sleep" in one] == []
+    finally:
+        host_checkout._preparing.release()
+        maker.join(20.0)
+
+
 # --- old ones ----------------------------------------------------------------------------------------------
 
 
@@ -298,6 +321,41 @@ async def test_one_in_use_is_shared_and_free_afterwards(world: World, tmp_path: 
         (root,) = roots
     with (root.parent / "use.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def test_no_lock_of_a_checkout_is_left(world: World, tmp_path: Path) -> None:
+    world.init()
+    host = tmp_path / "host"
+    roots = [held(host, job, bundles) for job, bundles in await many(world, 6)]
+    left = [root for root in roots if root.exists()]
+    assert left
+    for root in left:
+        with (root.parent / "use.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def test_one_that_is_removed_while_it_is_waited_for_is_made_anew(world: World, tmp_path: Path) -> None:
+    world.init({"a.py": "1\n"})
+    snapshot, bundles = await taken(world)
+    host, job = tmp_path / "host", host_job(snapshot)
+    root = held(host, job, bundles)
+    found: list[str] = []
+
+    def again() -> None:
+        with checkout(host, job, bundles, never()) as there:
+            found.append((there / "a.py").read_text())
+
+    with (root.parent / "use.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=again)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        (root.parent / "done").unlink()
+        remove_tree(root.parent)
+    waiting.join(20.0)
+    assert found == ["1\n"]
+    assert bundles.wanted == 2
 
 
 # --- faults ------------------------------------------------------------------------------------------------

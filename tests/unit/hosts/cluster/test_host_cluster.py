@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -20,7 +20,7 @@ from codeflash_parallel import __version__
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.hosts.cluster.environment_stamp import EnvironmentStamp
-from codeflash_parallel.hosts.cluster.host_cluster import ClusterHosts, open_cluster
+from codeflash_parallel.hosts.cluster.host_cluster import ClusterHosts, _Waiting, open_cluster
 from codeflash_parallel.hosts.cluster.host_job import HostJob, Message
 from codeflash_parallel.race.race_result import RaceFailed, RaceRanking
 from codeflash_parallel.result.candidate_model import (
@@ -84,6 +84,9 @@ class Engine:
         self._play, self._hosts, self._places = play, hosts or ("h1",), places
         self.log: list[Task] = []
         self.wanted: list[str] = []
+
+    def hosts(self) -> Sequence[str]:
+        return self._hosts
 
     def places(self, avoid: Collection[str]) -> int:
         return self._places * sum(host not in avoid for host in self._hosts)
@@ -167,18 +170,20 @@ def events() -> list[Event]:
 
 
 @pytest.fixture
-def context(tmp_path: Path, events: list[Event]) -> Any:
+def context(tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch) -> Any:
     """What hosts see of a run: ledger and step cache are real."""
     setup = SimpleNamespace(
         repository=SimpleNamespace(root=Path("/place/shop"), project=Path("sub")),
         interpreter=Path("/place/python"),
+        pass_env=("TOKEN",),
     )
+    monkeypatch.setenv("TOKEN", "secret")
     return SimpleNamespace(
         run_id="run",
         seed=7,
         races=True,
         setup=setup,
-        settings=Settings(prepare="make env", pass_env=("TOKEN",)),
+        settings=Settings(prepare="make env", pass_env=("TOK*",), cache_dir="/place/cache"),
         ledger=Ledger("run", (events.append,)),
         cache=StepCache(tmp_path / "run"),
         snapshot=Snapshot(commit="1" * 40, tree="2" * 40, base="3" * 40),
@@ -253,7 +258,8 @@ async def test_a_job_says_what_a_host_has_to_know(context: Any) -> None:
     assert (job.python, job.prepare, job.environment) == ("/place/python", "make env", STAMP)
     assert job.submissions == (submission,)
     assert job.settings["functions"] == ["shop/sums.py::total"]
-    assert job.settings["pass_env"] == ["TOKEN"]
+    assert (job.settings["pass_env"], job.variables) == (["TOK*"], {"TOKEN": "secret"})
+    assert (job.root, job.cache_dir, job.constants) == ("/place/shop", "/place/cache", ())
     (step,) = job.steps
     assert step.kind is StepKind.PREPARED
     assert json.loads(step.text)["value"] == to_plain(prepared)
@@ -338,6 +344,62 @@ async def test_a_candidate_that_a_host_forgets_is_not_judged(context: Any) -> No
     assert said == {"a": None, "b": Code.INFRA_LOST}
 
 
+@pytest.mark.parametrize(
+    ("status", "code"), [("undecided", Code.NOT_RACED), ("unappliable", Code.DOES_NOT_APPLY)]
+)
+async def test_what_was_not_checked_is_not_taken_for_right(context: Any, status: str, code: Code) -> None:
+    def odd(task: Task) -> Iterator[Message]:
+        yield judgement("c", status, code)
+        yield ENDED
+
+    async with hosts_of(Engine(odd), context) as hosts:
+        failed = await hosts.check(entry_of(context, "c"))
+    assert failed is not None
+    assert (failed.code, failed.reason) == (Code.INFRA_LOST, f"Its host has not checked it: it is {code}")
+    assert not context.cache.text(StepKind.JUDGED, content_of("c"))
+
+
+async def test_a_candidate_that_was_screened_only_is_not_taken_for_judged(context: Any) -> None:
+    def half(task: Task) -> Iterator[Message]:
+        yield found(Code.OK, StepKind.SCREEN, "c")
+        yield OTHER
+
+    async with hosts_of(Engine(half, "h1"), context) as hosts:
+        with pytest.raises(EnvironmentFault, match="another one"):
+            await hosts.check(entry_of(context, "c"))
+    assert not context.cache.text(StepKind.JUDGED, content_of("c"))
+
+
+async def test_all_checks_of_a_candidate_that_came_to_their_end_are_a_step(context: Any) -> None:
+    await check_all(Engine(good), context, "c")
+    assert context.cache.get(bool, StepKind.JUDGED, content_of("c")) is True
+
+
+async def test_what_shards_have_taken_is_told_by_host(context: Any) -> None:
+    engine = Engine(good, "h1")
+    async with hosts_of(engine, context) as hosts:
+        for name in "ab":
+            await hosts.check(entry_of(context, name))
+        await until(lambda: hosts.uses()[0].shards == len(engine.log) == 2)
+        (use,) = hosts.uses()
+    assert (use.overhead_s, use.checks_s) == (2.0, 4.0)
+
+
+async def test_constants_that_were_told_go_to_every_later_job(context: Any) -> None:
+    engine = Engine(lambda task: racing(task) if task.is_race else good(task))
+    async with hosts_of(engine, context) as hosts:
+        hosts.use_constants((1, "a"))
+        hosts.use_constants((2, 1))
+        await hosts.check(entry_of(context, "c"))
+        await hosts.race(passed(context, "d"), None)
+        hosts.use_constants(range(10_000))
+        await hosts.check(entry_of(context, "e"))
+    check, race, last = (task.job.constants for task in engine.log)
+    assert check == race == (1, "a", 2)
+    assert last[:4] == (1, "a", 2, 0)
+    assert len(last) == 2000
+
+
 async def test_warnings_of_hosts_are_those_of_the_run(context: Any) -> None:
     def warning(task: Task) -> Iterator[Message]:
         yield {"t": "waits", "why": "another race has this machine"}
@@ -367,6 +429,25 @@ async def test_a_lost_shard_is_submitted_again_without_what_is_known(context: An
     assert second[: len(first) - 1] == first[1:]
     assert Counter(name for shard in engine.shards for name in shard)[first[0]] == 1
     assert context.ledger.get(CandidateId(first[1])).stage is Stage.CHECKING
+
+
+@pytest.mark.parametrize("kind", [StepKind.SCREEN, StepKind.REST, StepKind.CLEAN, StepKind.FRESH])
+async def test_a_lost_shard_takes_along_what_was_found_before(context: Any, kind: StepKind) -> None:
+    def dies_late(task: Task) -> Iterator[Message]:
+        if task.number == 1:
+            yield found(Code.OK, kind, "c")
+            yield LOST
+            return
+        yield from good(task)
+
+    engine = Engine(dies_late)
+    said, _ = await check_all(engine, context, "c")
+    assert said == {"c": None}
+    first, second = ({step.kind: step for step in task.job.steps} for task in engine.log)
+    assert set(first) == {StepKind.PREPARED}
+    assert set(second) == {StepKind.PREPARED, kind}
+    assert second[kind].text == found(Code.OK, kind, "c")["text"]
+    assert json.loads(second[kind].key) == [content_of("c")]
 
 
 async def test_candidates_that_were_lost_twice_go_alone(context: Any) -> None:
@@ -483,6 +564,22 @@ async def test_hosts_that_disagree_are_both_named(context: Any) -> None:
     assert failed.code is Code.HOSTS_DISAGREE
     for words in ("h1 has found OK", "h2 TESTS_FAILED"):
         assert words in failed.reason
+
+
+async def test_a_later_word_of_a_host_does_not_hide_that_hosts_disagree(context: Any) -> None:
+    context.cache.take(
+        found(Code.OK, StepKind.SCREEN, "c")["text"].encode(), StepKind.SCREEN, content_of("c")
+    )
+    hosts: Any = ClusterHosts(Engine(good), context, STAMP, cast("Any", None), wants_evidence=False)
+    one = _Waiting(entry_of(context, "c"))
+    for message in (
+        found(Code.TESTS_FAILED, StepKind.SCREEN, "c"),
+        judgement("c", "rejected", Code.TESTS_FAILED),
+    ):
+        hosts._take_of_check([one], {"host": "h2", **message})
+    assert one.failed is not None
+    assert one.failed.code is Code.HOSTS_DISAGREE
+    assert not context.cache.text(StepKind.JUDGED, content_of("c"))
 
 
 async def test_hosts_that_find_the_same_do_not_disagree(context: Any) -> None:
@@ -677,10 +774,9 @@ async def test_a_race_tells_how_far_it_is_and_what_it_waits_for(context: Any, ev
 async def test_a_race_goes_on_where_the_last_one_was_held(context: Any) -> None:
     engine = Engine(racing, "h1", "h2")
     before = RemoteRace(host="h2", finding=finding("a", "b"))
-    entries = passed(context, "a", "b", "c")
-    race, _ = await held_race(engine, context, [entries[0], entries[2]], before)
+    race, _ = await held_race(engine, context, passed(context, "a", "b", "c"), before)
     assert (race.host, engine.wanted) == ("h2", ["h2"])
-    assert engine.log[0].names == ["a", "c"]
+    assert engine.log[0].names == ["a", "b", "c"]
     assert engine.log[0].job.before == before.finding
 
 
@@ -702,12 +798,11 @@ async def test_on_another_host_all_that_ever_raced_do_so_again(context: Any, gon
     before = RemoteRace(
         host="h2", finding=replace(finding("a"), races=(held({"a": 1.5, "b": 1.2}), held({"d": 1.1})))
     )
-    entries = passed(context, "a", "b", "c", "d")
     engine = Engine(dies_on_h2, "h1") if gone else Engine(dies_on_h2, "h2", "h1")
-    race, _ = await held_race(engine, context, [entries[0], entries[2]], before)
+    race, _ = await held_race(engine, context, passed(context, *"abdc"), before)
     assert race.host == "h1"
     task = engine.log[-1]
-    assert (task.names, task.job.before) == (["a", "c", "b", "d"], None)
+    assert (task.names, task.job.before) == (list("abdc"), None)
     assert len(engine.log) == (1 if gone else 2)
 
 
@@ -733,7 +828,42 @@ async def test_where_no_host_is_left_for_a_race_a_fault_is_raised(context: Any) 
     async with hosts_of(Engine(unfit("h1"), "h1"), context) as hosts:
         with pytest.raises(EnvironmentFault) as caught:
             await hosts.race(passed(context, "a"), None)
+    assert (caught.value.code, caught.value.hint) == ("OTHER_ENVIRONMENT", "Make it so.")
+
+
+async def test_where_the_last_host_is_gone_there_is_no_cluster_for_a_race(context: Any) -> None:
+    def gone(task: Task) -> Iterator[Message]:
+        engine._hosts = ()
+        yield LOST
+
+    engine = Engine(gone, "h1")
+    async with hosts_of(engine, context) as hosts:
+        with pytest.raises(EnvironmentFault, match="could race: it was killed") as caught:
+            await hosts.race(passed(context, "a"), None)
     assert caught.value.code == "NO_CLUSTER"
+    assert len(engine.log) == 1
+
+
+async def test_only_the_host_of_the_last_races_has_raced(context: Any) -> None:
+    engine = Engine(racing, "h1", "h2")
+    first, second = passed(context, "a", "b")
+    async with hosts_of(engine, context) as hosts:
+        before = await hosts.race([first], None)
+        engine._hosts = ("h2",)
+        await hosts.race([first, second], before)
+    assert [use.host for use in hosts.uses() if use.raced] == ["h2"]
+
+
+async def test_intervals_of_all_races_of_a_host_are_told(context: Any) -> None:
+    def timing(task: Task) -> Iterator[Message]:
+        race = RemoteRace(host=task.host, finding=finding("a"), intervals=((task.number, 9),))
+        yield {"t": "ended", "race": to_plain(race, RemoteRace), "overhead_s": 0.0, "checks_s": 0.0}
+
+    entries = passed(context, "a")
+    async with hosts_of(Engine(timing, "h1"), context) as hosts:
+        before = await hosts.race(entries, None)
+        await hosts.race(entries, before)
+    assert [use.timed for use in hosts.uses()] == [((1, 9), (2, 9))]
 
 
 async def test_cancelling_a_race_ends_it_on_its_host(context: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -17,8 +18,8 @@ import pytest
 from harness import wait_for
 from host_jobs import refused_job
 
-from codeflash_parallel.hosts.cluster import host_process
-from codeflash_parallel.hosts.cluster.host_process import messages_of
+from codeflash_parallel.hosts.cluster import host_process, host_run
+from codeflash_parallel.hosts.cluster.host_process import end_kept, messages_of
 
 #: What ends a job has so long to do it; nothing here asserts that it is quick.
 DEADLINE_S = 20.0
@@ -73,6 +74,7 @@ def open_files() -> int:
 def _nothing_is_left() -> Iterator[None]:
     before, files = children(), open_files()
     yield
+    end_kept()
     assert children() == before
     assert open_files() <= files
 
@@ -88,7 +90,10 @@ def test_the_job_is_the_first_line_and_messages_come_as_they_are(child: Children
     )
     began, step, ended = all_of('{"a": 1}')
     assert began["arguments"] == ["-m", "codeflash_parallel.hosts.cluster.host_run", "here"]
-    assert began["job"] == '{"a": 1}\n'
+    job = json.loads(began["job"])
+    assert job["job"] == {"a": 1}
+    assert 0 < job["sent_s"] <= time.monotonic()
+    assert began["job"].count("\n") == 1
     assert (step["text"], ended) == ("\n\u00e9", {"t": "ended", "race": None})
 
 
@@ -152,6 +157,19 @@ def test_one_that_reads_nothing_is_lost_too(child: Children) -> None:
     assert (lost["t"], lost["why"].split()[-3:]) == ("lost", ["I", "read", "nothing"])
 
 
+def test_one_that_dies_while_it_writes_is_lost(child: Children) -> None:
+    child("sys.stdin.readline()\nprint('{\"t\": \"st', end='', flush=True)\nos.kill(os.getpid(), 9)\n")
+    (lost,) = all_of("1")
+    assert (lost["t"], lost["why"]) == ("lost", "its process ended with status -9.")
+
+
+def test_one_that_dies_before_it_has_its_bundle_is_lost_with_its_last_words(child: Children) -> None:
+    child("sys.stdin.readline()\nsay(t='bundle')\nsys.exit('there is no room')\n")
+    (lost,) = all_of("1", lambda: b"x" * 10_000_000)
+    assert lost["t"] == "lost"
+    assert lost["why"].endswith("there is no room")
+
+
 def test_of_long_last_words_the_end_is_told(child: Children) -> None:
     child("sys.stdin.readline()\nsys.exit('x' * 100_000 + ' the end')\n")
     (lost,) = all_of("job")
@@ -183,6 +201,60 @@ def test_a_job_that_is_none_is_lost_with_what_the_real_child_says() -> None:
 def test_the_real_child_refuses_a_job_of_another_version() -> None:
     (fault,) = all_of(refused_job())
     assert (fault["t"], fault["code"], fault["host"]) == ("fault", "OTHER_VERSION", "here")
+
+
+# --- one job after the other -------------------------------------------------------------------------------
+
+#: Executes jobs until its standard input ends.
+SESSION = "for job in sys.stdin: say(t='ended', job=json.loads(job)['job'], pid=os.getpid())\n"
+
+
+def test_the_process_of_a_job_that_ended_does_the_next_one(child: Children) -> None:
+    child(SESSION)
+    (first,), (second,) = all_of("1"), all_of("2")
+    assert (first["job"], second["job"]) == (1, 2)
+    assert first["pid"] == second["pid"]
+    assert is_alive(first["pid"])
+    end_kept()
+    assert not is_alive(first["pid"])
+    end_kept()  # there is none any more
+
+
+def test_another_one_is_started_where_the_kept_one_is_gone(child: Children) -> None:
+    child(SESSION)
+    (first,) = all_of("1")
+    os.kill(first["pid"], signal.SIGKILL)
+    assert wait_for(lambda: not is_alive(first["pid"]), DEADLINE_S)
+    (second,) = all_of("2")
+    assert second["job"] == 2
+    assert second["pid"] != first["pid"]
+
+
+def test_one_that_is_about_to_end_itself_takes_no_job(
+    child: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child(SESSION)
+    (first,) = all_of("1")
+    assert host_process._TAKES_S < host_run._IDLE_S
+    monkeypatch.setattr(host_process, "_TAKES_S", 0.0)
+    (second,) = all_of("2")
+    assert second["pid"] != first["pid"]
+    assert not is_alive(first["pid"])
+
+
+@pytest.mark.parametrize("t", ["fault", "lost"])
+def test_the_process_of_a_job_that_did_not_end_is_not_kept(child: Children, t: str) -> None:
+    names = child(f"sys.stdin.readline()\n{'say(t=' + repr(t) + ')' if t == 'fault' else ''}\n")
+    assert [message["t"] for message in all_of("1")] == [t]
+    assert not is_alive(int(names.read_text()))
+    assert host_process._kept == []
+
+
+def test_a_process_is_not_kept_whose_job_was_closed(child: Children) -> None:
+    child("sys.stdin.readline()\nsay(t='began')\nsys.stdin.read()\n")
+    with closing(messages_of("1", "here", no_bundle)) as messages:
+        next(messages)
+    assert host_process._kept == []
 
 
 # --- the end -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -22,12 +23,14 @@ from worktree_support import World, request, world
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.hosts.cluster import host_process
 from codeflash_parallel.hosts.cluster.host_checkout import bundle_of
 from codeflash_parallel.hosts.cluster.host_job import HostJob, Message, SentStep
-from codeflash_parallel.hosts.cluster.host_process import messages_of
+from codeflash_parallel.hosts.cluster.host_process import end_kept, messages_of
 from codeflash_parallel.hosts.cluster.host_run import HostStepCache
 from codeflash_parallel.result.candidate_model import CandidateId, Replacement, Submission
 from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.run.remote_hosts import RunPart
 from codeflash_parallel.run.run_state import StepCache, StepKind, text_of
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
@@ -120,6 +123,7 @@ def cache(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     put_into(folder / "hosts" / os.uname().nodename)
     monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(folder))
     yield folder
+    end_kept()
     assert wait_for(lambda: not processes_of(folder), DEADLINE_S), processes_of(folder)
     assert worktrees_left(folder) == []
     assert list(folder.rglob("runs/*")) == []
@@ -173,8 +177,54 @@ async def test_a_job_sends_what_its_checks_find_and_its_verdicts(world: World, c
     assert ended["overhead_s"] > 0
     assert ended["checks_s"] > 0
 
+    (kept,) = host_process._kept
     again = performed(job, b"the checkout is there: nobody wants a bundle")
-    assert again[-1]["t"] == "ended", again
+    assert [again[0]["t"], again[-1]["t"]] == ["began", "ended"], again
+    assert host_process._kept == [kept]
+    assert again[-1]["overhead_s"] < ended["overhead_s"]  # what the first one opened is open
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+@pytest.mark.anyio
+async def test_known_steps_of_a_job_are_not_made_again(world: World, cache: Path) -> None:
+    snapshot, bundle = await taken(world)
+    settings = Settings(functions=("shop/sums.py::total",), isolation="none")
+    job = host_job(snapshot, stamp=own_stamp(), settings=settings, submissions=candidates()[:2])
+    first = performed(job, bundle)
+    known = [
+        SentStep(kind=StepKind(one["kind"]), key=json.dumps((one["content"],)), text=one["text"])
+        for one in first
+        if one["t"] == "step"
+    ]
+    assert known
+    again = performed(replace(job, job="checks2", steps=tuple(known)), bundle)
+    assert [one for one in again if one["t"] == "step"] == []
+    judged = [
+        [(one["candidate"], one["status"], one["code"]) for one in sent if one["t"] == "judged"]
+        for sent in (first, again)
+    ]
+    assert sorted(judged[0]) == sorted(judged[1])
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+@pytest.mark.anyio
+async def test_variables_that_were_sent_are_those_of_the_tests(
+    world: World, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHOP_RATE", raising=False)
+    snapshot, bundle = await taken(world)
+    code = FAST_TOTAL.replace(
+        "    return", "    import os\n    assert os.environ['SHOP_RATE'] == 'a b'\n    return"
+    )
+    seeing = Submission(id=CandidateId("seeing"), content=Replacement(code=code))
+    settings = Settings(functions=("shop/sums.py::total",), isolation="none", pass_env=("SHOP_*",))
+    job = host_job(
+        snapshot, stamp=own_stamp(), settings=settings, submissions=[seeing], variables={"SHOP_RATE": "a b"}
+    )
+    sent = performed(job, bundle)
+    assert [one["status"] for one in sent if one["t"] == "judged"] == ["undecided"], sent
 
 
 @pytest.mark.slow
@@ -247,7 +297,41 @@ async def test_the_environment_that_was_made_is_the_one_that_counts(world: World
     assert "/user/.venv/bin/python is no Python interpreter" in fault["message"]
 
 
+# --- what is only asked ------------------------------------------------------------------------------------
+
+
+def test_a_probe_says_what_the_host_has(world: World, cache: Path) -> None:
+    began, ended = performed(host_job(part=RunPart.PROBE, stamp=own_stamp()), b"")
+    assert (began["t"], began["environment"]) == ("began", str(own_stamp()))
+    assert (ended["t"], ended["race"]) == ("ended", None)
+    assert list(cache.rglob("checkouts")) == []
+
+
+def test_a_probe_finds_another_environment(world: World, cache: Path) -> None:
+    theirs = replace(own_stamp(), python="CPython 2.7.18")
+    (fault,) = performed(host_job(part=RunPart.PROBE, stamp=theirs), b"")
+    assert fault["code"] == "OTHER_ENVIRONMENT"
+    # Where one is going to be made, it does not matter.
+    sent = performed(host_job(part=RunPart.PROBE, stamp=theirs, prepare="make env"), b"")
+    assert [message["t"] for message in sent] == ["began", "ended"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_probe_finds_a_cache_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shut").mkdir(mode=0o500)
+    monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(tmp_path / "shut" / "cache"))
+    (fault,) = performed(host_job(part=RunPart.PROBE, stamp=own_stamp()), b"")
+    assert fault["code"] == "CACHE_UNWRITABLE"
+
+
 # --- its end -----------------------------------------------------------------------------------------------
+
+
+def line_of(job: HostJob) -> bytes:
+    """Return a job as a process reads it."""
+    return b'{"sent_s":%f,"job":%s}\n' % (time.monotonic(), text_of_job(job).encode())
 
 
 @pytest.mark.engine
@@ -267,7 +351,7 @@ async def test_a_job_whose_worker_dies_ends_while_its_environment_is_made(
     with child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(text_of_job(job).encode() + b"\n")
+        child.stdin.write(line_of(job))
         child.stdin.flush()
         assert json.loads(child.stdout.readline()) == {"t": "bundle"}
         child.stdin.write(b"%d\n" % len(bundle) + bundle)
@@ -276,5 +360,32 @@ async def test_a_job_whose_worker_dies_ends_while_its_environment_is_made(
         child.stdin.close()
         try:
             child.wait(DEADLINE_S)
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["its input ends", "no job comes"])
+def test_a_process_ends_well(world: World, cache: Path, is_told: bool) -> None:
+    idle_s = 600.0 if is_told else 0.5
+    script = "from codeflash_parallel.hosts.cluster import host_run as h; h._IDLE_S = "
+    script += f"{idle_s}; h.main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "here"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        try:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            assert child.stderr is not None
+            for _ in range(2):  # a job that it refuses is not its end
+                child.stdin.write(line_of(host_job(version="0.0.0")))
+                child.stdin.flush()
+                assert json.loads(child.stdout.readline())["code"] == "OTHER_VERSION"
+            if is_told:
+                child.stdin.close()
+            assert child.wait(DEADLINE_S) == 0
+            assert child.stderr.read() == b""
         finally:
             child.kill()

@@ -54,8 +54,9 @@ def test_the_last_shards_are_shorter(places: int, costs: ShardCosts, left: int) 
     ("left", "places", "size"),
     [
         (10_000, 4, 300),  # what may be lost
-        (100, 1, 50),  # the overhead
-        (1200, 4, 100),  # a third of what each place has before it
+        (100, 2, 50),  # the overhead
+        (100, 1, 67),  # two thirds of what each place has before it
+        (1200, 4, 200),
         (8, 4, 2),  # spread evenly
         (3, 4, 1),
     ],
@@ -64,18 +65,46 @@ def test_sizes_before_anything_is_measured(left: int, places: int, size: int) ->
     assert shard_size(left, places, ShardCosts()) == size
 
 
+FIRST = ShardCosts()
 MEASURED = st.tuples(st.integers(0, 1000), st.integers(0, 10**6), st.integers(0, 500))
 
 
-@given(st.lists(MEASURED, min_size=1, max_size=30))
-def test_costs_are_the_averages_of_what_was_measured(shards: list[tuple[int, int, int]]) -> None:
+def costs_of(*shards: tuple[float, float, int]) -> ShardCosts:
     costs = ShardCosts()
     for overhead_s, checks_s, checks in shards:
         costs.add(overhead_s, checks_s, checks)
-    assert costs.overhead_s == pytest.approx(mean(overhead_s for overhead_s, _, _ in shards))
-    checks = sum(checks for _, _, checks in shards)
-    if checks:
-        total_s = sum(checks_s for _, checks_s, checks in shards if checks)
-        assert costs.check_s == pytest.approx(total_s / checks)
-    else:
-        assert costs.check_s == ShardCosts().check_s
+    return costs
+
+
+@given(st.lists(MEASURED, min_size=1, max_size=30))
+def test_costs_are_between_those_that_were_measured(shards: list[tuple[int, int, int]]) -> None:
+    costs = costs_of(*shards)
+    overheads_s = [overhead_s for overhead_s, _, _ in shards]
+    assert min(overheads_s) - 1e-9 <= costs.overhead_s <= max(overheads_s) + 1e-9
+    checks_s = [checks_s / checks for _, checks_s, checks in shards if checks]
+    if shards[0][2]:
+        assert min(checks_s) * (1 - 1e-9) <= costs.check_s <= max(checks_s) * (1 + 1e-9)
+    elif not checks_s:
+        assert costs.check_s == FIRST.check_s
+
+
+@given(st.lists(MEASURED, min_size=1, max_size=5))
+def test_costs_of_few_shards_are_their_mean(shards: list[tuple[int, int, int]]) -> None:
+    assert costs_of(*shards).overhead_s == pytest.approx(mean(overhead_s for overhead_s, _, _ in shards))
+
+
+@given(st.lists(MEASURED, max_size=30))
+def test_first_shards_are_forgotten(shards: list[tuple[int, int, int]]) -> None:
+    """Hosts make their baselines for them: what those cost is not what later shards cost."""
+    costs = costs_of(*shards, *[(2, 30, 10)] * 100)
+    assert (costs.overhead_s, costs.check_s) == (pytest.approx(2.0), pytest.approx(3.0))
+
+
+@given(shards=st.lists(MEASURED, max_size=30), last=MEASURED)
+def test_the_last_shard_counts_for_a_fifth_at_least(
+    shards: list[tuple[int, int, int]], last: tuple[int, int, int]
+) -> None:
+    before, after = costs_of(*shards), costs_of(*shards, last)
+    share = max(0.2, 1 / (len(shards) + 1))
+    expected_s = before.overhead_s + (last[0] - before.overhead_s) * share
+    assert after.overhead_s == pytest.approx(expected_s)

@@ -127,7 +127,9 @@ async def test_closing_ends_what_runs_and_removes_the_folder(
     folder: Path, world: World, tmp_path: Path
 ) -> None:
     with opened(folder) as executor:
-        await long_job(world, executor, tmp_path / "begun")
+        task = await long_job(world, executor, tmp_path / "begun")
+        executor.close()
+        assert task.is_gone  # it waits for the processes of this machine
     # The fixture looks at what is left.
 
 
@@ -199,6 +201,33 @@ def test_a_check_has_a_share_of_a_host_and_a_race_has_all_of_it(folder: Path, sl
     assert len((slurm / "cancelled").read_text().splitlines()) == 2
 
 
+def test_hosts_that_the_user_leaves_out_are_left_out_besides(folder: Path, slurm: Path) -> None:
+    executor = SlurmExecutor("exclude=h0,h9", 4, folder)
+    try:
+        executor.submit("{}", is_race=False, avoid=("h2", "h1"))
+        assert "--exclude=h0,h9,h1,h2" in given(slurm)
+        executor.submit("{}", is_race=True, avoid=())
+        assert {"--exclusive", "--exclude=h0,h9"} <= given(slurm)
+        executor.submit("{}", is_race=False, avoid=())
+        assert "--exclusive" not in given(slurm)
+    finally:
+        executor.close()
+
+
+def test_a_job_that_sbatch_refuses(folder: Path, slurm: Path) -> None:
+    said = "sbatch: error: invalid partition specified: shrot"
+    (slurm / "sbatch").write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+    executor = SlurmExecutor("partition=shrot", 4, folder)
+    try:
+        with pytest.raises(EnvironmentFault, match="sbatch refuses the job: ") as caught:
+            executor.submit("{}", is_race=False, avoid=())
+    finally:
+        executor.close()
+    assert caught.value.code == "NO_CLUSTER"
+    assert "invalid partition specified: shrot" in caught.value.message
+    assert "\n" not in str(caught.value)
+
+
 def test_without_a_limit_of_their_own_jobs_may_take_a_day(folder: Path, slurm: Path) -> None:
     executor = SlurmExecutor("", 4, folder)
     try:
@@ -241,9 +270,11 @@ def test_without_submitit_there_is_no_engine(folder: Path, monkeypatch: pytest.M
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("options", ["short", "partition=short time", "--exclusive"])
-def test_an_option_without_a_value(folder: Path, options: str) -> None:
-    with pytest.raises(UsageError, match="takes options as name=value, not") as caught:
+@pytest.mark.parametrize("options", ["short", "partition=short time", "--exclusive", "=5", "comment='x"])
+def test_options_that_are_none(folder: Path, options: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"takes options as name=value, not|is no list of options: No closing"
+    ) as caught:
         SlurmExecutor(options, 4, folder)
     assert caught.value.code == "BAD_SETTING"
     assert not folder.exists()

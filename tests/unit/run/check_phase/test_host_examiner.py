@@ -41,6 +41,10 @@ def put(context: Any, entry: CandidateEntry, look: StepKind, outcome: CheckOutco
     context.cache.put(_Examined, found, look, entry.staged.content_key)
 
 
+def judged(context: Any, entry: CandidateEntry) -> None:
+    context.cache.put(bool, True, StepKind.JUDGED, entry.staged.content_key)
+
+
 @dataclass
 class Hosts:
     """Hosts that find what they are told to."""
@@ -58,6 +62,8 @@ class Hosts:
         self.context.ledger.move(entry, Step.STAGE, host="h1")
         for look, outcome in self.finds.items():
             put(self.context, entry, look, outcome)
+        if self.fails is None:
+            judged(self.context, entry)
         return self.fails
 
 
@@ -92,8 +98,19 @@ async def test_the_first_look_is_what_a_host_has_found(
     assert (entry.time.tests_ns, entry.notes, entry.reproduce) == (3, ["n"], "run it")
 
 
-async def test_what_is_known_is_not_checked_again(context: Any, entry: CandidateEntry) -> None:
+@pytest.mark.parametrize("known", [StepKind.SCREEN, StepKind.CLEAN, StepKind.FRESH])
+async def test_one_whose_checks_did_not_come_to_their_end_is_checked(
+    context: Any, entry: CandidateEntry, known: StepKind
+) -> None:
+    put(context, entry, known, OK)
+    hosts = Hosts(context, {StepKind.SCREEN: WRONG})
+    assert await judge(context, hosts, entry, StepKind.SCREEN) == WRONG
+    assert hosts.asked == ["c"]
+
+
+async def test_one_that_is_judged_is_not_checked_again(context: Any, entry: CandidateEntry) -> None:
     put(context, entry, StepKind.SCREEN, WRONG)
+    judged(context, entry)
     hosts = Hosts(context)
     assert await judge(context, hosts, entry, StepKind.SCREEN) == WRONG
     assert hosts.asked == []

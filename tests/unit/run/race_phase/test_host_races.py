@@ -43,6 +43,10 @@ def finding(winner: str, *losers: str) -> RaceFinding:
     return RaceFinding(races=(held(gains),), ranking=ranking)
 
 
+def _raced(race: RemoteRace) -> list[str]:
+    return [name for one in race.finding.races for name in one.candidates]
+
+
 @dataclass
 class Hosts:
     """A host that finds what it is told to, one race after the other."""
@@ -55,7 +59,8 @@ class Hosts:
         raise AssertionError("it is checked")
 
     async def race(self, entries: Sequence[CandidateEntry], before: RemoteRace | None, /) -> RemoteRace:
-        assert all(entry.stage is Stage.RACING for entry in entries)
+        new = entries if before is None else entries[len({*_raced(before)}) :]
+        assert all(entry.stage is Stage.RACING for entry in new)
         self.fields.append([entry.id for entry in entries])
         self.befores.append(before)
         return self.finds.pop(0)
@@ -71,6 +76,7 @@ def context(tmp_path: Path, events: list[Event]) -> Any:
     ledger = Ledger("run", (events.append,))
     return SimpleNamespace(
         run_id="run",
+        races=True,
         settings=Settings(),
         ledger=ledger,
         cache=StepCache(tmp_path / "run"),
@@ -133,15 +139,20 @@ async def test_what_a_host_finds_is_the_finding_of_the_run(context: Any, events:
     assert context.ledger.warnings == []
 
 
-async def test_a_later_race_is_held_with_the_leaders_after_the_first_one(context: Any) -> None:
+async def test_a_later_race_is_held_with_all_that_ever_raced_and_the_new_ones(
+    context: Any, events: list[Event]
+) -> None:
     second = RemoteRace(host="h1", finding=finding("r", "a"))
     hosts, account = Hosts([ROUND, second]), account_of(context)
     races = races_of(context, hosts, account)
-    passed(context, "a", "b")
+    first, other = passed(context, "a", "b")
     assert await races.race()
     passed(context, "r")
     assert await races.race()
-    assert hosts.fields == [["a", "b"], ["a", "r"]]
+    assert hosts.fields == [["a", "b"], ["a", "b", "r"]]
+    raced = [(event.candidate, event.stage) for event in events if isinstance(event, CandidateMoved)]
+    assert raced.count((first.id, Stage.RACING)) == 2  # a leader
+    assert raced.count((other.id, Stage.RACING)) == 1
     assert hosts.befores == [None, ROUND]
     assert account.finding == second.finding
     assert not await races.race()
@@ -177,6 +188,28 @@ async def test_a_race_that_is_not_held_is_told_and_held_again_when_the_run_is_re
     passed(context, "a", "b")
     assert await races_of(context, hosts, account).race()
     assert account.finding == ROUND.finding
+
+
+async def test_a_later_race_that_is_not_held_keeps_what_the_first_one_has_found(context: Any) -> None:
+    lost = RemoteRace(host="", finding=RaceFinding(not_held="Hosts were lost in it: it was killed."))
+    hosts, account = Hosts([ROUND, lost, ROUND]), account_of(context)
+    races = races_of(context, hosts, account)
+    passed(context, "a", "b")
+    assert await races.race()
+    (new,) = passed(context, "r")
+    assert not await races.race()
+    assert account.finding == replace(ROUND.finding, not_held=lost.finding.not_held)
+    assert dict(account.timed) == dict(ROUND.timed)
+    assert new.stage is Stage.RACED
+    assert len(context.ledger.warnings) == 1
+
+
+async def test_a_run_that_only_checks_holds_no_race(context: Any) -> None:
+    context.races = False
+    hosts = Hosts([])
+    passed(context, "a")
+    assert not await races_of(context, hosts, account_of(context)).race()
+    assert hosts.fields == []
 
 
 async def test_leaders_that_a_host_has_confirmed_are_confirmed(context: Any, events: list[Event]) -> None:
