@@ -2,10 +2,11 @@
 
 nox -s fast                  lint, layers, types, unit tests with few examples: the loop of daily work
 nox                          the gate, as CI runs it: lint, tests, the demonstration, two real projects
-nox -t thorough              before an issue is called resolved: the five sessions that follow
+nox -t thorough              before an issue is called resolved: the six sessions that follow
 nox -s witnesses             tests that show once more, in another way, what a test of the gate shows
 nox -s attacks               the attacks and cheats of which the gate tries one of each kind
 nox -s backends              the integration tests under both event loops, every one of them
+nox -s cluster               fixtures and real projects on other hosts: jobs of Slurm, nodes of Ray
 nox -s newer                 unit tests and a smoke test under newer Pythons
 nox -s docs                  the site of the documentation, without a warning
 
@@ -38,6 +39,7 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -183,6 +185,27 @@ def docs(session: nox.Session) -> None:
     session.install("-q", "-e", ".[docs]")
     session.run("python", "docs/make_reference.py", "--check")
     session.run("mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session(tags=["thorough"])
+def cluster(session: nox.Session) -> None:
+    """Fixtures and real projects on other hosts: Slurm's jobs as processes, and three nodes of Ray."""
+    verdicts = ("-m", "not campaign", "tests/acceptance/test_fixtures.py")
+    real = ("tests/real_projects/test_real_projects.py", "-k", "test_verdicts")
+    engines = [name for name, package in (("slurm", "submitit"), ("ray", "ray")) if _is_there(package)]
+    for engine in engines:
+        script = ("benchmarks/cluster_runs.py", "tests", "--engine", engine, "-n", "2")
+        python(session, *script, *verdicts)
+        python(session, *script, *real, *session.posargs)
+    if "ray" in engines:
+        pytest(session, "tests/acceptance/test_many_machines.py", CODEFLASH_TEST_RAY="1")
+    else:
+        session.log("skipped: Ray is not installed (pip install -e '.[ray]')")
+    session.log("skipped: a real Slurm; sbatch is %s", shutil.which("sbatch") or "not here")
+
+
+def _is_there(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 @nox.session

@@ -3,6 +3,7 @@
     python benchmarks/cluster_runs.py overhead --candidates 48     # seconds beside a local run, per shard
     python benchmarks/cluster_runs.py races --runs 4               # runs at the same time: races per node
     python benchmarks/cluster_runs.py kills --workers 20 --nodes 5 --submitters 5
+    python benchmarks/cluster_runs.py tests PYTEST ARGUMENTS       # verdicts of fixtures, real projects
 
 Needs Ray: it starts a cluster of three nodes on this machine, each with a cache of its own. `--engine slurm`
 has submitit's local executor in its place (which has no nodes that could be killed). Candidates are variants
@@ -272,11 +273,18 @@ def killed_once(
     return row
 
 
+def tests(made: Place, args: argparse.Namespace) -> dict[str, Any]:
+    """Run tests that look at verdicts with the engine in the place of this process."""
+    environment = {**os.environ, "CODEFLASH_TEST_EXECUTOR": " ".join(made.options)}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args.arguments]
+    return {"status": subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=["overhead", "races", "kills"])
+    parser.add_argument("step", choices=["overhead", "races", "kills", "tests"])
     parser.add_argument("--engine", choices=["ray", "slurm"], default="ray")
     parser.add_argument("--candidates", type=int, default=16)
     parser.add_argument("--runs", type=int, default=4)
@@ -284,10 +292,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--submitters", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
+    args, args.arguments = parser.parse_known_args()
     with place(args.engine, args.candidates) as made:
-        found = {"overhead": overhead, "races": races, "kills": kills}[args.step](made, args)
+        steps = {"overhead": overhead, "races": races, "kills": kills, "tests": tests}
+        found = steps[args.step](made, args)
     print(json.dumps(found, indent=1))
+    sys.exit(found.get("status", 0) or len(found.get("bad", ())))
 
 
 if __name__ == "__main__":
