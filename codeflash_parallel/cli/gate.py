@@ -96,10 +96,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--prepare",
+        dest="build_command",
         metavar="COMMAND",
         default="",
         help="Shell command that builds each side in its own copy, such as 'python setup.py build_ext "
-        "--inplace'. What it builds is kept, by tree, command and interpreter.",
+        "--inplace'. What it builds is kept, by tree, command and interpreter. The setting of the same name "
+        "is one of `run`: it plays no part here.",
     )
     parser.add_argument(
         "--qualify",
@@ -138,7 +140,7 @@ def _request(args: argparse.Namespace) -> GateRequest:
         base=args.base_ref,
         head=args.head_ref,
         benchmarks=tuple(args.benchmarks),
-        prepare=args.prepare,
+        prepare=args.build_command,
         budget_s=args.budget,
         max_regression=args.allowed_loss,
         is_qualification=args.qualify,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 from rich.console import Console
 
 from codeflash_parallel.report.json_lines import JsonLines
 from codeflash_parallel.report.progress_board import LiveBoard, PlainLines
-from codeflash_parallel.result.events import PhaseStarted, RunWaits
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.events import CandidateMoved, PhaseStarted, RunWaits, Stage
 
 WAITS, GOES_ON = RunWaits(run_id="r", why="something is timed"), RunWaits(run_id="r", why="")
 
@@ -35,6 +37,26 @@ def test_on_the_board():
         shown.append("waits: something is timed  " in out.getvalue())
     board.close()
     assert shown == [False, True, False]
+
+
+def test_the_board_shows_the_host_that_checks_a_candidate():
+    board = LiveBoard(board_on(io.StringIO()), lambda: 0.0)
+    shown = []
+    for stage, host in ((Stage.CHECKING, "node7"), (Stage.PASSED, "")):
+        board(CandidateMoved(run_id="r", candidate=CandidateId("a"), stage=stage, host=host))
+        out = io.StringIO()
+        board_on(out).print(board.render())
+        shown.append("node7" in out.getvalue())
+    board.close()
+    assert shown == [True, False]
+
+
+def test_lines_name_the_host_that_checks_a_candidate():
+    stream = io.StringIO()
+    lines = PlainLines(board_on(stream), lambda: 0.0)
+    moved = CandidateMoved(run_id="r", candidate=CandidateId("a"), stage=Stage.CHECKING, host="node7")
+    lines(moved), lines(replace(moved, host="", slot=2))
+    assert stream.getvalue().splitlines() == ["start a on node7", "start a slot 2"]
 
 
 def test_beside_a_race_the_board_is_drawn_when_something_happens_and_never_by_itself():

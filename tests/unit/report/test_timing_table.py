@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from effort import drawn
@@ -15,6 +16,7 @@ from codeflash_parallel.report.markdown import markdown, timings_markdown
 from codeflash_parallel.report.timing_table import (
     candidate_timings,
     footer,
+    host_words,
     machinery_rows,
     run_rows,
     run_timings,
@@ -22,7 +24,7 @@ from codeflash_parallel.report.timing_table import (
 )
 from codeflash_parallel.result.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult, TestCounts
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, HostUse, RunResult, TestCounts
 
 relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0), strict=True))
@@ -173,6 +175,31 @@ def test_one_candidate_in_full() -> None:
     assert "tests not started after that: 8" in shown
     assert "served new-process: a hook" in shown.splitlines()
     assert "260" in shown
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (HostUse(host="h1"), "Host h1: "),
+        (
+            HostUse(
+                host="h1", environment="CPython 3.11", checked=(CandidateId("a"), CandidateId("b")), shards=1
+            ),
+            "Host h1: 2 checked in 1 jobs; CPython 3.11",
+        ),
+        (HostUse(host="h1", environment="CPython 3.11", raced=True), "Host h1: held the race; CPython 3.11"),
+        (HostUse(host="a\nb", left_out="It has\nno room."), "Host a b: left out: It has no room."),
+    ],
+)
+def test_what_a_host_has_done_is_one_line(use: HostUse, words: str) -> None:
+    assert host_words(use) == words
+
+
+def test_a_report_names_the_hosts_of_its_run() -> None:
+    result = replace(run_of(checked("a")), hosts=(HostUse(host="node7", raced=True),))
+    stream = io.StringIO()
+    print_report(result, Console(file=stream, width=120), Detail.VERBOSE)
+    assert "Host node7: held the race" in stream.getvalue()
 
 
 def test_markdown_has_the_table_and_the_reasons() -> None:

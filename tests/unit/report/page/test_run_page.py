@@ -25,6 +25,7 @@ from result_strategies import run_results
 from codeflash_parallel.report.page.run_page import page_document, run_page
 from codeflash_parallel.result.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import HostUse
 from codeflash_parallel.run.run_trace import ArmRounds, RunTrace
 
 
@@ -60,6 +61,13 @@ def test_the_page_of_a_winner_says_how_to_apply_it() -> None:
     text = page_of("winner")
     assert "Winner: best" in text
     assert "codeflash-parallel apply 20260101-000000-abcdef" in text
+
+
+def test_the_page_names_the_hosts_of_the_run() -> None:
+    uses = (HostUse(host="node7", raced=True), HostUse(host="node8", left_out="It has no room."))
+    text = text_in(assert_sound(run_page(replace(RUNS["winner"], hosts=uses), TRACE)))
+    assert "node7: held the race" in text
+    assert "node8: left out: It has no room." in text
 
 
 @pytest.mark.parametrize(
