@@ -236,12 +236,12 @@ class ClusterHosts:
             await anyio.sleep(_LINGER_S)
             self._more = anyio.Event()
             self._places = await self._read_places()
-            while self._waiting and self._running < self._places:
+            while self._waiting and self._running < self._places and not self._is_hopeless:
                 shard = self._cut()
                 if shard:
                     self._running += 1
                     self._group.start_soon(self._perform, shard)
-            if self._waiting and not self._places:
+            if self._waiting and (not self._places or self._is_hopeless):
                 self._give_up()
 
     async def _read_places(self) -> int:
@@ -250,6 +250,11 @@ class ClusterHosts:
 
     def _left_out(self) -> tuple[str, ...]:
         return tuple(use.host for use in self._used.values() if use.left_out)
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether several hosts were unfit and none has judged anything: then all others are unfit, too."""
+        return len(self._left_out()) >= _MOST_UNFIT and not any(use.checked for use in self._used.values())
 
     def _give_up(self) -> None:
         """End the wait of all candidates: no host can check them."""
@@ -522,6 +527,8 @@ class ClusterHosts:
         )
 
 
+#: So many unfit hosts, and no fit one, are enough to end a run.
+_MOST_UNFIT = 5
 #: A candidate that was lost so often is checked alone.
 _ALONE = 2
 #: Checks that a host makes.

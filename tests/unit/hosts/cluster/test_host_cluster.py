@@ -533,6 +533,16 @@ async def test_where_every_host_is_left_out_the_fault_is_raised(context: Any) ->
             assert (caught.value.code, caught.value.hint) == ("OTHER_ENVIRONMENT", "Make it so.")
 
 
+async def test_where_the_first_hosts_are_all_unfit_the_others_are_not_tried(context: Any) -> None:
+    names = [f"h{number}" for number in range(100)]
+    engine = Engine(unfit(*names), *names)
+    async with hosts_of(engine, context) as hosts:
+        with pytest.raises(EnvironmentFault) as caught:
+            await hosts.check(entry_of(context, "a"))
+    assert caught.value.code == "OTHER_ENVIRONMENT"
+    assert len(engine.log) == 5
+
+
 async def test_without_any_place_there_is_no_cluster(context: Any) -> None:
     async with hosts_of(Engine(good, places=0), context) as hosts:
         with pytest.raises(EnvironmentFault) as caught:
