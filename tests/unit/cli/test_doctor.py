@@ -11,6 +11,9 @@ import pytest
 from codeflash_parallel.cli.doctor import _versions
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
+from codeflash_parallel.hosts.cluster import cluster_probe
+from codeflash_parallel.hosts.cluster.cluster_probe import HostAnswer
+from codeflash_parallel.result.errors import EnvironmentFault
 
 HERE = Path(sys.executable)
 
@@ -89,3 +92,28 @@ def test_doctor_finds_what_is_missing(repository: Path, tmp_path: Path, capsys) 
     (bare / "python").chmod(0o755)
     assert main(["doctor", "--python", str(bare / "python")]) == 4
     assert "Install pytest" in " ".join(capsys.readouterr().out.split())
+
+
+def test_doctor_says_of_each_host_whether_it_could(
+    repository: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [HostAnswer("node7", "CPython 3.11", ""), HostAnswer("node8", "", "It has no room.")]
+    monkeypatch.setattr(cluster_probe, "ask_hosts", lambda _settings, _interpreter: iter(answers))
+    arguments = ["doctor", "--python", sys.executable, "--executor", "ray", "--output-format", "json"]
+    assert main(arguments) == 4
+    findings = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert (findings["host node7"]["value"], findings["host node7"]["problem"]) == ("CPython 3.11", "")
+    assert findings["host node8"]["problem"] == "It has no room."
+
+
+def test_doctor_tells_an_engine_that_cannot_be_used(
+    repository: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_settings: object, _interpreter: Path) -> None:
+        raise EnvironmentFault("NO_CLUSTER", "There is no Ray cluster.")
+
+    monkeypatch.setattr(cluster_probe, "ask_hosts", refuse)
+    arguments = ["doctor", "--python", sys.executable, "--executor", "ray", "--output-format", "json"]
+    assert main(arguments) == 4
+    findings = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert "There is no Ray cluster." in findings["executor ray"]["problem"]

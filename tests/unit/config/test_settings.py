@@ -11,6 +11,7 @@ from codeflash_parallel.config.settings import (
     FREE,
     SETTINGS,
     ComparisonMode,
+    Executor,
     Settings,
     changed_settings,
     settings_document,
@@ -87,3 +88,7 @@ def test_a_level_that_does_not_exist_is_named(name: str) -> None:
 def test_an_empty_level_is_quoted() -> None:
     with pytest.raises(UsageError, match=r"not ''\."):
         Settings(isolation="")
+
+
+def test_two_executors_are_clusters() -> None:
+    assert {executor.value for executor in Executor if executor.is_cluster} == {"ray", "slurm"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codeflash_parallel.candidates.code_changes import Constant
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.result.candidate_model import (
     Candidate,
@@ -57,8 +58,11 @@ class Examiner:
 
 
 class Fresh:
-    def __init__(self, context: object) -> None:
-        self.known = None
+    def __init__(self, context: object, constants: Sequence[Constant] = ()) -> None:
+        self.known, self._constants = None, constants
+
+    def constants_of(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
+        return (*self._constants, *(candidate.id for candidate in candidates))
 
     async def cover(self, _entries: object) -> None:
         """There are none."""
@@ -70,6 +74,10 @@ class Preparer:
         if entry.id == "nonsense":
             return Unappliable(code=Code.DOES_NOT_APPLY.value, reason="no")
         return Candidate(id=entry.id, origin=CandidateOrigin.PATCH, edits=(), diff=entry.id)
+
+    async def prepare_all(self, entries: Iterable[CandidateEntry]) -> list[Candidate]:
+        made = [await self.candidate(entry) for entry in entries]
+        return [one for one in made if isinstance(one, Candidate)]
 
 
 class Providers:
@@ -84,7 +92,25 @@ class Providers:
         return [submission("wrong again" if self.left else "right", entry.id)] if self.left >= 0 else []
 
 
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: int) -> Any:
+class Hosts:
+    """Hosts that are told constants."""
+
+    ahead = 3
+
+    def __init__(self) -> None:
+        self.told: list[Constant] = []
+
+    def use_constants(self, constants: Sequence[Constant], /) -> None:
+        self.told += constants
+
+
+def made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hosts: Hosts | None = None,
+    constants: Sequence[Constant] = (),
+    **settings: int,
+) -> Any:
     """Return the coordinator, its ledger and its examiner."""
     monkeypatch.setattr(check_coordinator, "CandidateExaminer", Examiner)
     monkeypatch.setattr(check_coordinator, "FreshInputs", Fresh)
@@ -106,7 +132,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: int) -> An
         steps=SimpleNamespace(begin=lambda _step: None),
     )
     providers, preparer = Providers(), Preparer()
-    return CheckCoordinator(context, preparer, providers), ledger  # type: ignore[arg-type]
+    return CheckCoordinator(context, preparer, providers, hosts, constants), ledger  # type: ignore[arg-type]
 
 
 def statuses(ledger: Ledger) -> dict[str, str]:
@@ -183,3 +209,30 @@ async def test_those_that_passed_are_completed_once(tmp_path: Path, monkeypatch:
     assert await coordinator.complete(learned) == []
     coordinator._fresh.cover = None
     assert await coordinator.complete(learned) == []
+
+
+@pytest.mark.anyio
+async def test_other_hosts_are_told_the_constants_of_all_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Hosts()
+    check, ledger = made(tmp_path, monkeypatch, hosts, max_candidates=3)
+    entries = [ledger.add(submission(name)) for name in ("one", "nonsense", "two", "too many")]
+    await check.tell_constants(entries)
+    assert hosts.told == ["one", "two"]
+
+    async def coming() -> AsyncGenerator[CandidateEntry, None]:
+        yield entries[0]
+
+    await check.tell_constants(coming())
+    assert hosts.told == ["one", "two"]
+
+
+@pytest.mark.anyio
+async def test_constants_of_the_whole_run_are_used_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Hosts()
+    check, ledger = made(tmp_path, monkeypatch, hosts, constants=(7, "seven"))
+    await check.tell_constants([ledger.add(submission("one"))])
+    assert hosts.told == [7, "seven", "one"]
