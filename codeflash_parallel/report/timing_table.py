@@ -167,7 +167,11 @@ def _servers(warm: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def host_words(use: HostUse) -> str:
     """Return what a host has done, one line."""
-    done = [f"{len(use.checked)} checked in {use.shards} jobs"] if use.checked else []
+    done = (
+        [f"{len(use.checked)} checked in {use.shards} job{'' if use.shards == 1 else 's'}"]
+        if use.checked
+        else []
+    )
     done += ["held the race"] if use.raced else []
     done += [use.environment] if use.environment else []
     done += [f"left out: {one_line(use.left_out)}"] if use.left_out else []

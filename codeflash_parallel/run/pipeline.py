@@ -177,11 +177,12 @@ class Run:
             yield None
             return
         opened = self._cluster.open_hosts(self._findings.context, wants_evidence=providers.asks_for_repairs)
-        async with opened as hosts:
-            try:
+        hosts = None
+        try:
+            async with opened as hosts:
                 yield hosts
-            finally:
-                self._findings.hosts = hosts.uses()
+        finally:
+            self._findings.hosts = hosts.uses() if hosts is not None else ()
 
     async def _check(
         self, check: CheckCoordinator, races: RaceCoordinator, source: Entries, *, checks_here: bool

@@ -14,6 +14,7 @@ from codeflash_parallel.hosts.cluster.environment_stamp import EnvironmentStamp,
 from codeflash_parallel.hosts.cluster.host_cluster import connected
 from codeflash_parallel.hosts.cluster.host_job import HostExecutor, HostJob
 from codeflash_parallel.result.codec import to_plain
+from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.run.remote_hosts import RunPart
 from codeflash_parallel.run.run_state import RaceMode
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
@@ -44,8 +45,11 @@ def ask_hosts(settings: Settings, interpreter: Path) -> Iterator[HostAnswer]:
 
 
 def _answer(executor: HostExecutor, host: str, job: HostJob) -> HostAnswer:
-    task = executor.submit(json.dumps(to_plain(job)), is_race=False, avoid=(), wanted=host)
     environment = problem = ""
+    try:
+        task = executor.submit(json.dumps(to_plain(job)), is_race=False, avoid=(), wanted=host)
+    except EnvironmentFault as fault:  # it has gone meanwhile
+        return HostAnswer(host=host, environment="", problem=str(fault))
     for message in task.messages():
         host = message.get("host") or host
         environment = message.get("environment") or environment

@@ -44,6 +44,8 @@ _LINGER_S = 0.05
 _AHEAD = 3
 #: Threads that wait for messages: one for each job.
 _MOST_JOBS = 1000
+#: Longest wait for the ends of jobs whose candidates are all judged: they say what they have cost.
+_LAST_S = 2.0
 #: Longest time that ending a job may take.
 _CANCEL_S = 10.0
 #: As many as inputs are made: more could not be tried.
@@ -112,6 +114,8 @@ async def _opened(
         hosts = ClusterHosts(executor, context, stamp, group, wants_evidence=wants_evidence)
         group.start_soon(hosts.dispatch)
         yield hosts
+        with anyio.move_on_after(_LAST_S):
+            await hosts.idle()
         group.cancel_scope.cancel()
 
 
@@ -161,7 +165,7 @@ class ClusterHosts:
         self._wants_evidence = wants_evidence
         self._waiting: list[_Waiting] = []
         self._more = anyio.Event()
-        self._running = 0
+        self._running, self._changed = 0, anyio.Event()
         self._costs = ShardCosts()
         self._numbers = count(1)
         self._threads = anyio.CapacityLimiter(_MOST_JOBS)
@@ -181,6 +185,11 @@ class ClusterHosts:
     def use_constants(self, constants: Sequence[Constant]) -> None:
         """Have fresh inputs made of these, too; see `run.remote_hosts.RemoteHosts`."""
         self._constants = tuple(dict.fromkeys((*self._constants, *constants)))[:_MOST_CONSTANTS]
+
+    async def idle(self) -> None:
+        """Return when no job is followed any more."""
+        while self._running:
+            await self._changed.wait()
 
     def uses(self) -> tuple[HostUse, ...]:
         """Return the hosts that have worked for the run."""
@@ -288,6 +297,8 @@ class ClusterHosts:
         finally:
             self._running -= 1
             self._more.set()
+            self._changed.set()
+            self._changed = anyio.Event()
 
     async def _cancel_unwanted(self, shard: list[_Waiting], scope: anyio.CancelScope) -> None:
         """Cancel a shard when nobody waits for any of it."""

@@ -185,7 +185,7 @@ def test_one_candidate_in_full() -> None:
             HostUse(
                 host="h1", environment="CPython 3.11", checked=(CandidateId("a"), CandidateId("b")), shards=1
             ),
-            "Host h1: 2 checked in 1 jobs; CPython 3.11",
+            "Host h1: 2 checked in 1 job; CPython 3.11",
         ),
         (HostUse(host="h1", environment="CPython 3.11", raced=True), "Host h1: held the race; CPython 3.11"),
         (HostUse(host="a\nb", left_out="It has\nno room."), "Host a b: left out: It has no room."),

@@ -119,10 +119,11 @@ def test_the_job_only_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert job.environment == own_stamp()
 
 
-def test_the_engine_is_left_where_a_host_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine({"h1": [BEGAN, ENDED]}, ("h1", "gone"))
-    with pytest.raises(EnvironmentFault, match="not there any more"):
-        asked(monkeypatch, engine)
+def test_a_host_that_is_gone_meanwhile_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine({"h1": [BEGAN, ENDED]}, ("gone", "h1"))
+    gone, there = asked(monkeypatch, engine)
+    assert "not there any more" in gone.problem
+    assert there == HostAnswer("h1", there.environment, "")
     assert engine.is_closed
 
 
