@@ -87,7 +87,7 @@ REMEDIES = {
     "first": "keep the process of a place between shards, or open places while candidates are prepared",
     "overhead": "submit a shard before the last one ends",
     "preparation": "send the first shards before all candidates are known, and prepare in several processes",
-    "submitter": "take several messages at once, or follow jobs in several processes",
+    "submitter": "cut shards without looking through all candidates, then take several messages at once",
     "uneven": "make the last shards smaller, or take back candidates that a host has not begun",
     "stragglers": "give the last candidates to two hosts at once",
     "lost": "make shards shorter where hosts are lost often, and start new hosts sooner",
@@ -105,7 +105,8 @@ class Scenario:
         message_s: of one message.
         messages: of one candidate; a shard has two more.
         submit_s: of one shard.
-        cut_s: of one shard, for each candidate of the run and each that waits: all are looked through.
+        cut_s: of one shard, for each candidate of the run: all of them are looked through.
+        pair_s: of one shard, for each pair of a candidate of it and one that waits: they are compared.
         dispatch_s: of one look at what waits and what is free.
         follow_s: CPU of the submitting process for each job and second, by which all else is slower: Slurm's
             jobs are looked at ten times a second.
@@ -139,6 +140,7 @@ class Scenario:
     messages: int = 4
     submit_s: float = 0.005
     cut_s: float = 0.000001
+    pair_s: float = 0.000000014
     dispatch_s: float = 0.002
     follow_s: float = 0.0
     linger_s: float = 0.05
@@ -510,8 +512,10 @@ class ClusterModel:
     def _dispatch(self) -> None:
         places = sum(self._is.slots for host in self._hosts if host.is_listed)
         while self._waiting and self._running < places:
-            cutting_s = self._is.cut_s * (len(self.candidates) + len(self._waiting))
-            self._submit(self._cut(places), self._is.submit_s + cutting_s)
+            waiting = len(self._waiting)
+            shard = self._cut(places)
+            cutting_s = self._is.cut_s * len(self.candidates) + self._is.pair_s * len(shard) * waiting
+            self._submit(shard, self._is.submit_s + cutting_s)
         self._note()
         self._is_dispatching = False
         if self._is_wanted:
@@ -774,7 +778,8 @@ def varied(name: str, values: Iterable[float], form: str = "{:g}") -> dict[str, 
     return {form.format(value): {name: value} for value in values}
 
 
-#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause.
+#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause. Where
+#: `known_s` is not given, a sweep but its own has none: it would be the first cause everywhere.
 EACH = 300
 HOSTS = (10, 30, 100, 200, 300, 500, 1000)
 SWEEPS = {
@@ -870,7 +875,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "start and overhead of shards": dict.fromkeys(("start_s", "first_s", "overhead_s", "warm_s"), 0.0),
     "preparation": {"known_s": 0.0, "prepare_s": 0.0},
     "messages, jobs, dispatch": dict.fromkeys(
-        ("message_s", "submit_s", "cut_s", "dispatch_s", "follow_s", "latency_s"), 0.0
+        ("message_s", "submit_s", "cut_s", "pair_s", "dispatch_s", "follow_s", "latency_s"), 0.0
     ),
     "stragglers": {"straggler_share": 0.0},
     "spread of checks, stragglers": {"straggler_share": 0.0, "check_sigma": 0.0},
@@ -926,6 +931,9 @@ def cause_of(row: Row, best: Row | None = None) -> str:
     told = f"{cause} ({row.shares[cause]:.1%} of the places' time)"
     if grown[other] >= WORTH_NAMING:
         told = f"{told}, then {other} ({row.shares[other]:.1%})"
+    largest = max(CAUSES, key=lambda name: row.shares[name])
+    if largest not in {cause, other}:
+        told = f"{told}; the largest share is still {largest} ({row.shares[largest]:.1%})"
     if cause in {"start", "first", "overhead"} and row.middle.short > 1 / 2:
         told = f"preparation: {row.middle.short:.0%} of the shards were small for want of candidates; {told}"
         cause = "preparation"
@@ -1005,7 +1013,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.check:
         document["check"] = check(options, base)
     elif options.sweeps is not None:
-        several = base if "candidates" in known else replace(base, candidates=base.places * EACH)
+        usual = {"candidates": base.places * EACH, "known_s": 0.0}
+        several = replace(base, **{name: value for name, value in usual.items() if name not in known})
         document["sweeps"] = {
             name: [row.document() for row in sweep(name, several, options)]
             for name in options.sweeps or SWEEPS
