@@ -1013,7 +1013,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.check:
         document["check"] = check(options, base)
     elif options.sweeps is not None:
-        usual = {"candidates": base.places * EACH, "known_s": 0.0}
+        usual: dict[str, Any] = {"candidates": base.places * EACH, "known_s": 0.0}
         several = replace(base, **{name: value for name, value in usual.items() if name not in known})
         document["sweeps"] = {
             name: [row.document() for row in sweep(name, several, options)]
