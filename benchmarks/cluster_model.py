@@ -201,7 +201,7 @@ def scenario_of(document: dict[str, Any], base: Scenario) -> Scenario:
     known = {one.name for one in fields(Scenario)}
     if unknown := sorted(set(document) - known):
         raise SystemExit(f"No field of a scenario: {', '.join(unknown)}. There are: {', '.join(known)}.")
-    changed = {name: tuple(v) if isinstance(v, list) else v for name, v in document.items()}
+    changed: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in document.items()}
     return replace(base, **changed)
 
 
