@@ -1,6 +1,6 @@
 """Efficiency of checks on many hosts, by a model of the submitting process, its hosts and its real policy.
 
-    python benchmarks/cluster_model.py                              # 100 hosts, 10,000 candidates of 5 s
+    python benchmarks/cluster_model.py [--engine slurm]             # 100 hosts, 10,000 candidates of 5 s
     python benchmarks/cluster_model.py --costs FILE --hosts 30      # other costs, from a file and options
     python benchmarks/cluster_model.py --sweeps [NAME ...]          # from where on it is under 90 %, and why
     python benchmarks/cluster_model.py --check FILE                 # beside a measured run
@@ -8,9 +8,14 @@
 Events are drawn by `--seed`: `--runs` of them, the median counts. `--json FILE` keeps all that was computed.
 Sizes of shards come from `hosts/cluster/shard_size.py` itself; the rules for lost hosts are written again.
 
+With Ray the process of a place stays between shards, and nobody looks at jobs. With Slurm every shard has a
+process of its own, and the submitting process looks at each job ten times a second.
+
 Efficiency is the sum of all check seconds over places times makespan; the other time of the places is told by
 cause. Makespan begins with the bundle, and ends when the last candidate's verdict is stored. The submitting
-process is one server: it takes preparations, messages and submissions in the order of their arrival.
+process is one server: it takes preparations, messages and submissions in the order of their arrival. Rows
+with a submitting process that is busy for more than nine tenths of the time are rough: its threads take turns
+in fact, and nobody has measured how slow they get then.
 
 A file of `--costs` is a JSON object with any fields of `Scenario`: those that it does not have keep their
 values, options go before it. One of `--check` is such an object, or a list of them, with `measured_s` and
@@ -18,22 +23,26 @@ perhaps `name`: seconds from when the bundle is made until the last candidate wa
 measured run should have:
 
     hosts, slots, candidates: of the run.
-    prepare_s: CPU of the submitting process for one candidate, until it waits for a host.
+    known_s, prepare_s: CPU of the submitting process for one candidate: before the first shard is sent, and
+        from then until it waits for a host.
     message_s, messages: CPU for a message, and how many a candidate has (`checking`, `step`s, `judged`).
     bundle_mb, out_mb_s, in_mb_s: size of the bundle, and rates of the links.
-    baseline_s: from `began` to the first `checking` of a host's first shard, less overhead_s; and that by
-        which its first check is longer than the first ones of later shards.
-    start_s: from the submission of a shard until its process has read the job.
-    overhead_s: of a shard whose host has its baseline, as `ended` tells it.
-    warm_s: checks_s of `ended` over the shard's candidates, as a line: its value at no candidates.
+    start_s: from the submission of a shard until the engine's worker has it.
+    first_s: overhead_s of `ended`, of the first shard of a process whose host has its baseline.
+    baseline_s: overhead_s of a host's first shard, less first_s.
+    overhead_s: of a later shard of the same process.
+    warm_s: by which the first check of a process is longer than others.
     checks_s: list of seconds of single checks, drawn from with replacement; else check_s and its spread.
 
-Default costs of the submitting process and of shards are those of a run of 40 candidates of 2 s by
-`--executor slurm --cluster local`, rounded up; baseline and first check are as many times a check as there.
-Bundle, links, spread, stragglers and losses are assumed.
+Measured on one machine, under load: costs of the submitting process (400 and 1,600 candidates, messages of
+real shards sent by a double of the engine), `messages`, and `first_s` and `overhead_s` (one place, 16
+candidates). Slurm's `start_s` and `follow_s` are from an earlier run of submitit's local jobs.
+Assumed: bundle, links, Ray's `start_s`, spread, stragglers, losses, and that baseline and first check are as
+many times a check as in a run with checks of 2 s.
 
 Not in the model: more than 1,000 places (as many threads wait for messages), slots of a host that slow each
-other down, traffic of jobs and messages on the links, repairs, and the race.
+other down, traffic of jobs and messages on the links, repairs, and the race. A candidate's check with fresh
+inputs, which a shard makes at its end, is a part of its one check here.
 """
 
 from __future__ import annotations
@@ -46,7 +55,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, pairwise
 from math import inf, log
 from pathlib import Path
 from random import Random
@@ -64,6 +73,8 @@ LEAST_AHEAD = 100
 #: Of the submitting process that follows more jobs than it can: its thread gets its turn among theirs.
 LEAST_SPEED = 0.2
 AIM = 0.9
+#: Of the makespan, that the submitting process is busy: with more, the model is rough.
+ROUGH = 0.9
 #: A second cause that has grown by less is not told.
 WORTH_NAMING = 0.01
 HOUR_S = 3600.0
@@ -72,10 +83,11 @@ HOUR_S = 3600.0
 REMEDIES = {
     "bundle": "send what a host does not have yet, or let hosts fetch the bundle from each other",
     "baseline": "make the baseline on one host and send it to those with the same environment",
-    "start": "keep a process on each place that takes one shard after the other",
-    "overhead": "keep warm servers between shards, or submit a shard before the last one ends",
-    "preparation": "prepare candidates in several processes",
-    "submitter": "take several messages at once, or follow jobs in several processes",
+    "start": "let one job of the engine take several shards",
+    "first": "keep the process of a place between shards, or open places while candidates are prepared",
+    "overhead": "submit a shard before the last one ends",
+    "preparation": "send the first shards before all candidates are known, and prepare in several processes",
+    "submitter": "cut shards without looking through all candidates, then take several messages at once",
     "uneven": "make the last shards smaller, or take back candidates that a host has not begun",
     "stragglers": "give the last candidates to two hosts at once",
     "lost": "make shards shorter where hosts are lost often, and start new hosts sooner",
@@ -88,10 +100,13 @@ class Scenario:
     """Candidates, hosts and costs. Seconds are wall time on a host and CPU time of the submitting process.
 
     Attributes:
-        prepare_s: of one candidate, one after the other.
+        known_s: of one candidate, before the first shard is sent: hosts get the constants of all.
+        prepare_s: of one candidate, one after the other, from then until it waits for a host.
         message_s: of one message.
         messages: of one candidate; a shard has two more.
         submit_s: of one shard.
+        cut_s: of one shard, for each candidate of the run: all of them are looked through.
+        pair_s: of one shard, for each pair of a candidate of it and one that waits: they are compared.
         dispatch_s: of one look at what waits and what is free.
         follow_s: CPU of the submitting process for each job and second, by which all else is slower: Slurm's
             jobs are looked at ten times a second.
@@ -100,10 +115,13 @@ class Scenario:
         out_mb_s: of the submitting host's link, which all transfers share.
         in_mb_s: of each host's link.
         latency_s: of a message, and of a submission.
-        baseline_s: of a host's first shard; its other shards wait for it.
-        start_s: until a shard's process runs; the policy does not see it.
-        overhead_s: mean of a shard's overhead, with a lognormal spread of `overhead_sigma`.
-        warm_s: by which a shard's first check takes longer; the policy takes that for checks.
+        stays: the process of a place takes further shards.
+        idle_s: after which a process without a shard ends, as in `host_run`.
+        baseline_s: of a host's first shard, fresh inputs included; its other shards wait for it.
+        start_s: until the engine's worker has a shard; the policy does not see it.
+        first_s: mean overhead of the first shard of a process: its start, servers, choice of what is timed.
+        overhead_s: mean overhead of a later one; both have a lognormal spread of `overhead_sigma`.
+        warm_s: by which the first check of a process takes longer; the policy takes that for checks.
         check_s: mean of a check, with a lognormal spread of `check_sigma`.
         straggler_share: of the checks, each of which takes `straggler_factor` times `check_s`.
         passing_share: of the candidates, whose verdicts are sent at the end of their shard.
@@ -116,21 +134,27 @@ class Scenario:
     candidates: int = 10_000
     hosts: int = 100
     slots: int = 1
-    prepare_s: float = 0.001
+    known_s: float = 0.004
+    prepare_s: float = 0.002
     message_s: float = 0.001
     messages: int = 4
     submit_s: float = 0.005
+    cut_s: float = 0.000001
+    pair_s: float = 0.000000014
     dispatch_s: float = 0.002
-    follow_s: float = 0.0015
+    follow_s: float = 0.0
     linger_s: float = 0.05
     bundle_mb: float = 20.0
     pack_mb_s: float = 50.0
     out_mb_s: float = 125.0
     in_mb_s: float = 125.0
     latency_s: float = 0.001
+    stays: bool = True
+    idle_s: float = 20.0
     baseline_s: float = 25.0
-    start_s: float = 1.0
-    overhead_s: float = 0.5
+    start_s: float = 0.02
+    first_s: float = 3.0
+    overhead_s: float = 0.05
     overhead_sigma: float = 0.3
     warm_s: float = 5.0
     check_s: float = 5.0
@@ -156,6 +180,13 @@ class Scenario:
         return [longest if random.random() < self.straggler_share else seconds for seconds in usual]
 
 
+#: What an engine's jobs cost.
+ENGINES: dict[str, dict[str, Any]] = {
+    "ray": {},
+    "slurm": {"stays": False, "start_s": 1.0, "follow_s": 0.0015},
+}
+
+
 def drawn(random: Random, mean: float, sigma: float) -> float:
     """Draw from a lognormal distribution with this mean."""
     return mean * random.lognormvariate(-sigma * sigma / 2, sigma) if mean else 0.0
@@ -170,7 +201,7 @@ def scenario_of(document: dict[str, Any], base: Scenario) -> Scenario:
     known = {one.name for one in fields(Scenario)}
     if unknown := sorted(set(document) - known):
         raise SystemExit(f"No field of a scenario: {', '.join(unknown)}. There are: {', '.join(known)}.")
-    changed = {name: tuple(v) if isinstance(v, list) else v for name, v in document.items()}
+    changed: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in document.items()}
     return replace(base, **changed)
 
 
@@ -194,13 +225,18 @@ class Candidate:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A slot of a host: since when its time has gone where."""
+    """A slot of a host: since when its time has gone where.
+
+    Attributes:
+        kept_until: a shard that comes until then has the process of the last one.
+    """
 
     host: Host
     cause: str = "bundle"
     since: float = 0.0
     idle_until: dict[str, float] = field(default_factory=dict)
     shard: Shard | None = None
+    kept_until: float = -1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -429,7 +465,7 @@ class ClusterModel:
             self._release(place)
         for host in self._hosts:
             self._expect_loss(host)
-        self._prepare()
+        self._server.do(self._is.known_s * len(self.candidates), self._prepare)
 
     def _note(self) -> None:
         """Note why places are idle, if they are."""
@@ -476,7 +512,10 @@ class ClusterModel:
     def _dispatch(self) -> None:
         places = sum(self._is.slots for host in self._hosts if host.is_listed)
         while self._waiting and self._running < places:
-            self._submit(self._cut(places))
+            waiting = len(self._waiting)
+            shard = self._cut(places)
+            cutting_s = self._is.cut_s * len(self.candidates) + self._is.pair_s * len(shard) * waiting
+            self._submit(shard, self._is.submit_s + cutting_s)
         self._note()
         self._is_dispatching = False
         if self._is_wanted:
@@ -492,7 +531,7 @@ class ClusterModel:
         self._waiting.extendleft(reversed([one for one in first if one.losses != losses]))
         return [one for one in first if one.losses == losses]
 
-    def _submit(self, candidates: list[Candidate]) -> None:
+    def _submit(self, candidates: list[Candidate], seconds: float) -> None:
         place = self._free.popleft()
         shard = place.shard = Shard(candidates, place)
         self._shards += 1
@@ -502,7 +541,7 @@ class ClusterModel:
         if not place.host.is_up:
             self._lose(shard)
         sent = partial(self._events.after, self._is.latency_s, partial(self._start, shard))
-        self._server.do(self._is.submit_s, sent)
+        self._server.do(seconds, sent)
 
     def _follow(self, jobs: int) -> None:
         self._running += jobs
@@ -552,7 +591,10 @@ class ClusterModel:
         if shard.is_lost:
             return
         shard.began_s = self._events.now
-        host, overhead = shard.place.host, partial(self._open, shard)
+        if self._events.now <= shard.place.kept_until:
+            self._open(shard, is_first=False)
+            return
+        host, overhead = shard.place.host, partial(self._open, shard, is_first=True)
         baseline = partial(self._make, shard, "baseline", overhead)
         self._make(shard, "bundle", baseline) if "baseline" not in host.has else overhead()
 
@@ -578,20 +620,22 @@ class ClusterModel:
         for go_on in host.waiting.pop(thing):
             go_on()
 
-    def _open(self, shard: Shard) -> None:
+    def _open(self, shard: Shard, *, is_first: bool) -> None:
         if shard.is_lost:
             return
-        self._account.turn(shard.place, "overhead")
+        self._account.turn(shard.place, "first" if is_first else "overhead")
         self._receive(1, _nothing)
-        overhead_s = drawn(self._random, self._is.overhead_s, self._is.overhead_sigma)
-        self._events.after(overhead_s, partial(self._check_first, shard))
+        mean = self._is.first_s if is_first else self._is.overhead_s
+        overhead_s = drawn(self._random, mean, self._is.overhead_sigma)
+        warm_s = self._is.warm_s if is_first else 0.0
+        self._events.after(overhead_s, partial(self._check_first, shard, warm_s))
 
-    def _check_first(self, shard: Shard) -> None:
+    def _check_first(self, shard: Shard, warm_s: float) -> None:
         if shard.is_lost:
             return
         shard.first_s = self._events.now
         self._receive(1, _nothing)
-        self._events.after(self._is.warm_s, partial(self._check, shard))
+        self._events.after(warm_s, partial(self._check, shard))
 
     def _check(self, shard: Shard) -> None:
         """Check the next candidate of a shard."""
@@ -626,6 +670,8 @@ class ClusterModel:
             self._receive(1, partial(self._has_judged, passed))
         overhead_s, checks_s = shard.first_s - shard.began_s, self._events.now - shard.first_s
         self._receive(1, partial(self._has_ended, shard, overhead_s, checks_s))
+        if self._is.stays:
+            shard.place.kept_until = self._events.now + self._is.idle_s
         self._release(shard.place)
 
     # --- losses ----------------------------------------------------------------------------------------
@@ -674,7 +720,7 @@ class ClusterModel:
         other = Host()
         self._hosts[self._hosts.index(host)] = other
         for place in places:
-            place.host = other
+            place.host, place.kept_until = other, -1.0
             self._release(place)
         self._expect_loss(other)
         self._want_dispatch()
@@ -732,7 +778,8 @@ def varied(name: str, values: Iterable[float], form: str = "{:g}") -> dict[str, 
     return {form.format(value): {name: value} for value in values}
 
 
-#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause.
+#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause. Where
+#: `known_s` is not given, a sweep but its own has none: it would be the first cause everywhere.
 EACH = 300
 HOSTS = (10, 30, 100, 200, 300, 500, 1000)
 SWEEPS = {
@@ -743,10 +790,6 @@ SWEEPS = {
     "hosts": Sweep(
         title=f"hosts, {EACH} candidates for each",
         scenarios={f"{n:,}": {"hosts": n, "candidates": n * EACH} for n in HOSTS},
-    ),
-    "hosts-unwatched": Sweep(
-        title=f"hosts, {EACH} candidates for each, jobs that nobody has to look at (`follow_s` 0)",
-        scenarios={f"{n:,}": {"hosts": n, "candidates": n * EACH, "follow_s": 0.0} for n in HOSTS},
     ),
     "hosts-fixed": Sweep(
         title=f"hosts, {100 * EACH:,} candidates in all", scenarios=varied("hosts", HOSTS, "{:,}")
@@ -787,12 +830,23 @@ SWEEPS = {
         title="seconds of a preparation",
         scenarios=varied("prepare_s", (0.0001, 0.001, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1)),
     ),
+    "known": Sweep(
+        title="seconds of a candidate before the first shard is sent",
+        scenarios=varied("known_s", (0, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01)),
+    ),
     "message": Sweep(
         title="seconds of a message",
         scenarios=varied("message_s", (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)),
     ),
     "start": Sweep(
-        title="seconds until a shard's process runs", scenarios=varied("start_s", (0, 1, 3, 10, 30, 60))
+        title="seconds until the engine's worker has a shard",
+        scenarios=varied("start_s", (0, 1, 3, 10, 30, 60)),
+    ),
+    "first": Sweep(
+        title="seconds of the first shard of a process", scenarios=varied("first_s", (0, 3, 10, 20, 30, 60))
+    ),
+    "overhead": Sweep(
+        title="seconds of a later shard", scenarios=varied("overhead_s", (0, 0.05, 1, 3, 10, 20, 30, 60))
     ),
     "baseline": Sweep(
         title="seconds of a host's baseline", scenarios=varied("baseline_s", (0, 10, 25, 50, 100, 200))
@@ -805,13 +859,12 @@ SWEEPS = {
 
 
 def default_rows(base: Scenario, options: argparse.Namespace) -> list[Row]:
-    """Return rows with 1, 4 and 8 slots: the same candidates, as many for each place, jobs not looked at."""
+    """Return rows with 1, 4 and 8 slots: with the same candidates, and with as many for each place."""
     rows = [row_of("as given", base, options)]
     for slots in (4, 8):
         rows.append(row_of(f"{slots} slots a host", replace(base, slots=slots), options))
         more = replace(base, slots=slots, candidates=base.candidates * slots)
         rows.append(row_of(f"{slots} slots a host, {slots}x candidates", more, options))
-        rows.append(row_of("the same, `follow_s` 0", replace(more, follow_s=0.0), options))
     return rows
 
 
@@ -819,10 +872,10 @@ def default_rows(base: Scenario, options: argparse.Namespace) -> list[Row]:
 WITHOUT: dict[str, dict[str, Any]] = {
     "bundle": {"bundle_mb": 0.0},
     "baseline": {"baseline_s": 0.0},
-    "start and overhead of shards": {"start_s": 0.0, "overhead_s": 0.0, "warm_s": 0.0},
-    "preparation": {"prepare_s": 0.0},
+    "start and overhead of shards": dict.fromkeys(("start_s", "first_s", "overhead_s", "warm_s"), 0.0),
+    "preparation": {"known_s": 0.0, "prepare_s": 0.0},
     "messages, jobs, dispatch": dict.fromkeys(
-        ("message_s", "submit_s", "dispatch_s", "follow_s", "latency_s"), 0.0
+        ("message_s", "submit_s", "cut_s", "pair_s", "dispatch_s", "follow_s", "latency_s"), 0.0
     ),
     "stragglers": {"straggler_share": 0.0},
     "spread of checks, stragglers": {"straggler_share": 0.0, "check_sigma": 0.0},
@@ -850,26 +903,42 @@ def table(title: str, rows: Sequence[Row]) -> str:
 
 
 def finding(rows: Sequence[Row]) -> str:
-    """Return from which row on efficiency is too low, with the cause that has grown most, and its remedy."""
+    """Return between which rows efficiency gets too low on either side of the best one, why, and the remedy.
+
+    The cause is the one that has grown most since the best row.
+    """
     best = max(rows, key=lambda row: row.efficiency)
-    behind = rows[rows.index(best) :]
-    first = next((row for row in behind if round(row.efficiency, 3) < AIM), None)
-    if first is None:
-        return f"At least {min(row.efficiency for row in behind):.1%} everywhere."
-    grown = {name: first.shares[name] - best.shares[name] * (first is not best) for name in CAUSES}
+    if not is_enough(best):
+        return f"Under {AIM:.0%} everywhere, at most {best.efficiency:.1%} ({best.name}). {cause_of(best)}"
+    at, told = rows.index(best), []
+    for side in (rows[at:], rows[at::-1]):
+        for last, first in pairwise(side):
+            if not is_enough(first):
+                until = f"At least {AIM:.0%} until {last.name} ({last.efficiency:.1%}), under it from"
+                told.append(f"{until} {first.name} on ({first.efficiency:.1%}). {cause_of(first, best)}")
+                break
+    return "\n".join(told) or f"At least {min(row.efficiency for row in rows):.1%} everywhere."
+
+
+def is_enough(row: Row) -> bool:
+    return round(row.efficiency, 3) >= AIM
+
+
+def cause_of(row: Row, best: Row | None = None) -> str:
+    """Return why a row is too low, compared with a better one, and the remedy."""
+    grown = {name: row.shares[name] - (best.shares[name] if best else 0.0) for name in CAUSES}
     cause, other = sorted(CAUSES, key=lambda name: -grown[name])[:2]
-    told = f"{cause} ({first.shares[cause]:.1%} of the places' time)"
+    told = f"{cause} ({row.shares[cause]:.1%} of the places' time)"
     if grown[other] >= WORTH_NAMING:
-        told = f"{told}, then {other} ({first.shares[other]:.1%})"
-    if cause in {"start", "overhead"} and first.middle.short > 1 / 2:
-        told = (
-            f"preparation: {first.middle.short:.0%} of the shards were small for want of candidates; {told}"
-        )
+        told = f"{told}, then {other} ({row.shares[other]:.1%})"
+    largest = max(CAUSES, key=lambda name: row.shares[name])
+    if largest not in {cause, other}:
+        told = f"{told}; the largest share is still {largest} ({row.shares[largest]:.1%})"
+    if cause in {"start", "first", "overhead"} and row.middle.short > 1 / 2:
+        told = f"preparation: {row.middle.short:.0%} of the shards were small for want of candidates; {told}"
         cause = "preparation"
-    return (
-        f"Under {AIM:.0%} from {first.name} on ({first.efficiency:.1%}). "
-        f"Cause: {told}. Next remedy: {REMEDIES[cause]}."
-    )
+    rough = " The submitting process is saturated: rough." if row.middle.submitter > ROUGH else ""
+    return f"Cause: {told}. Next remedy: {REMEDIES[cause]}.{rough}"
 
 
 def sweep(name: str, base: Scenario, options: argparse.Namespace) -> list[Row]:
@@ -917,6 +986,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--engine", choices=list(ENGINES), default="ray", help="costs of its jobs")
     parser.add_argument("--costs", type=Path, help="JSON file with fields of the scenario")
     parser.add_argument("--sweeps", nargs="*", choices=list(SWEEPS), help="these, or all")
     parser.add_argument("--check", type=Path, help="JSON file of measured runs")
@@ -929,15 +999,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if kind is not None:
             given.add_argument(f"--{one.name.replace('_', '-')}", type=kind, help=f"default: {one.default}")
     options = parser.parse_args(arguments)
-    known = json.loads(options.costs.read_text(encoding="utf-8")) if options.costs else {}
+    known = dict(ENGINES[options.engine])
+    known |= json.loads(options.costs.read_text(encoding="utf-8")) if options.costs else {}
     own = {one.name: getattr(options, one.name, None) for one in fields(Scenario)}
     known |= {name: value for name, value in own.items() if value is not None}
     base = scenario_of(known, Scenario())
-    document: dict[str, Any] = {"seed": options.seed, "runs": options.runs, "scenario": asdict(base)}
+    document: dict[str, Any] = {
+        "seed": options.seed,
+        "runs": options.runs,
+        "engine": options.engine,
+        "scenario": asdict(base),
+    }
     if options.check:
         document["check"] = check(options, base)
     elif options.sweeps is not None:
-        several = base if "candidates" in known else replace(base, candidates=base.places * EACH)
+        usual: dict[str, Any] = {"candidates": base.places * EACH, "known_s": 0.0}
+        several = replace(base, **{name: value for name, value in usual.items() if name not in known})
         document["sweeps"] = {
             name: [row.document() for row in sweep(name, several, options)]
             for name in options.sweeps or SWEEPS

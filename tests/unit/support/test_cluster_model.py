@@ -15,16 +15,19 @@ sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 import cluster_model
 from cluster_model import CAUSES, ClusterModel, Outcome, Scenario
 
-from codeflash_parallel.hosts.cluster import host_cluster
+from codeflash_parallel.hosts.cluster import host_cluster, host_run
 from codeflash_parallel.run.check_phase import check_coordinator
 
 #: Nothing but checks costs anything, and all checks take as long.
 FREE = Scenario(
     candidates=1000,
     hosts=10,
+    known_s=0,
     prepare_s=0,
     message_s=0,
     submit_s=0,
+    cut_s=0,
+    pair_s=0,
     dispatch_s=0,
     follow_s=0,
     linger_s=0,
@@ -32,6 +35,7 @@ FREE = Scenario(
     latency_s=0,
     baseline_s=0,
     start_s=0,
+    first_s=0,
     overhead_s=0,
     warm_s=0,
     check_sigma=0,
@@ -48,6 +52,7 @@ def made(scenario: Scenario, seed: int = 1) -> Outcome:
 def test_rules_are_those_of_the_dispatcher() -> None:
     assert (cluster_model.AHEAD, cluster_model.ALONE) == (host_cluster._AHEAD, host_cluster._ALONE)
     assert Scenario().linger_s == host_cluster._LINGER_S
+    assert Scenario().idle_s == host_run._IDLE_S
     assert check_coordinator.AHEAD == cluster_model.LEAST_AHEAD
 
 
@@ -87,6 +92,19 @@ def test_nothing_is_lost_where_nothing_costs_anything(places: tuple[int, int]) -
     assert outcome.makespan_s == pytest.approx(1000 * FREE.check_s / (hosts * slots))
 
 
+@pytest.mark.parametrize(("stays", "idle_s"), [(True, 20), (True, 0), (False, 20)])
+def test_a_process_that_stays_has_its_costs_once(stays: bool, idle_s: float) -> None:
+    costs = replace(FREE, first_s=8, warm_s=2, overhead_sigma=0, linger_s=1, stays=stays, idle_s=idle_s)
+    outcome = made(costs)
+    firsts = outcome.shares["first"] * outcome.makespan_s * costs.places
+    assert firsts == pytest.approx(10 * (costs.places if stays and idle_s else outcome.shards))
+
+
+def test_no_shard_is_sent_before_all_candidates_are_known() -> None:
+    outcome = made(replace(FREE, known_s=0.01))
+    assert outcome.shares["preparation"] * outcome.makespan_s == pytest.approx(10)
+
+
 def test_candidates_that_do_not_divide_leave_places_idle() -> None:
     outcome = made(replace(FREE, candidates=1001))
     assert outcome.makespan_s == pytest.approx(101 * FREE.check_s)
@@ -100,10 +118,14 @@ def test_candidates_that_do_not_divide_leave_places_idle() -> None:
         ("baseline", {"baseline_s": 30}),
         ("start", {"start_s": 5}),
         ("overhead", {"overhead_s": 5}),
-        ("overhead", {"warm_s": 5}),
+        ("first", {"first_s": 10}),
+        ("first", {"warm_s": 10}),
+        ("preparation", {"known_s": 0.01}),
         ("preparation", {"prepare_s": 0.6}),
         ("submitter", {"message_s": 0.2}),
         ("submitter", {"submit_s": 5}),
+        ("submitter", {"cut_s": 0.002}),
+        ("submitter", {"pair_s": 0.0005}),
         ("submitter", {"dispatch_s": 5}),
         ("submitter", {"linger_s": 5}),
         ("submitter", {"latency_s": 5}),
@@ -198,6 +220,21 @@ def test_finding_names_where_it_breaks_and_the_remedy(capsys: pytest.CaptureFixt
     assert "Cause: bundle" in printed
     assert cluster_model.REMEDIES["bundle"] in printed
     assert len([line for line in printed.splitlines() if line.startswith("| ")]) == 2 + 7
+
+
+def test_finding_names_both_sides_of_the_best_row() -> None:
+    outcome = made(FREE)
+    rows = []
+    for name, efficiency, cause in (("60", 0.8, "stragglers"), ("30", 0.93, ""), ("1", 0.7, "first")):
+        shares = {**dict.fromkeys(CAUSES, 0.0), **({cause: 1 - efficiency} if cause else {})}
+        one = replace(outcome, efficiency=efficiency, shares=shares)
+        rows.append(cluster_model.Row(name=name, scenario=FREE, middle=one, shares=shares))
+    shorter, longer = cluster_model.finding(rows).splitlines()
+    assert "until 30 (93.0%), under it from 1 on (70.0%). Cause: first" in shorter
+    assert "until 30 (93.0%), under it from 60 on (80.0%). Cause: stragglers" in longer
+    rough = replace(rows[2], middle=replace(rows[2].middle, submitter=0.95))
+    assert "rough" in cluster_model.finding([*rows[:2], rough])
+    assert cluster_model.finding(rows[2:]).startswith("Under 90% everywhere, at most 70.0% (1).")
 
 
 def test_every_cause_has_a_column_and_a_remedy() -> None:
