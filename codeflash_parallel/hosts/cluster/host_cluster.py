@@ -245,8 +245,9 @@ class ClusterHosts:
             await anyio.sleep(_LINGER_S)
             self._more = anyio.Event()
             self._places = await self._read_places()
+            coming = sum(entry.stage in _COMING for entry in self._context.ledger)
             while self._waiting and self._running < self._places and not self._is_hopeless:
-                shard = self._cut()
+                shard = self._cut(coming)
                 if shard:
                     self._running += 1
                     self._group.start_soon(self._perform, shard)
@@ -272,16 +273,20 @@ class ClusterHosts:
         for one in waiting:
             one.done.set()
 
-    def _cut(self) -> list[_Waiting]:
-        """Take the next shard from what waits; candidates that were lost twice go alone."""
+    def _cut(self, coming: int) -> list[_Waiting]:
+        """Take the next shard from what waits; candidates that were lost twice go alone.
+
+        Args:
+            coming: candidates that do not wait yet.
+        """
         self._waiting = [one for one in self._waiting if not one.ended.is_set()]
         if not self._waiting:
             return []
-        coming = sum(entry.stage in {Stage.SUBMITTED, Stage.PREPARING} for entry in self._context.ledger)
         losses = self._waiting[0].losses
         size = shard_size(len(self._waiting) + coming, self._places, self._costs) if losses < _ALONE else 1
         shard = [one for one in self._waiting[:size] if one.losses == losses]
-        self._waiting = [one for one in self._waiting if one not in shard]
+        taken = set(map(id, shard))
+        self._waiting = [one for one in self._waiting if id(one) not in taken]
         return shard
 
     async def _perform(self, shard: list[_Waiting]) -> None:
@@ -540,6 +545,8 @@ class ClusterHosts:
 
 #: So many unfit hosts, and no fit one, are enough to end a run.
 _MOST_UNFIT = 5
+#: Stages of candidates that are not handed over yet.
+_COMING = frozenset({Stage.SUBMITTED, Stage.PREPARING})
 #: A candidate that was lost so often is checked alone.
 _ALONE = 2
 #: Checks that a host makes.

@@ -55,6 +55,8 @@ _UNCHECKED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CH
 
 #: So many submissions are taken from a source ahead of those that are checked: it may be endless.
 AHEAD = 100
+#: Candidates whose constants are told to other hosts before the first of them is checked.
+_TOLD = 500
 
 
 class CheckCoordinator:
@@ -98,8 +100,11 @@ class CheckCoordinator:
         learned.set()
 
     async def tell_constants(self, source: Entries) -> None:
-        """Tell other hosts the constants of candidates that are there: all of them make the same inputs."""
-        there = known(source, self._context.settings.max_candidates)
+        """Tell other hosts the constants of the first candidates: all of them make the same inputs.
+
+        Those of later ones are found by the hosts that check them: nobody waits until all are prepared.
+        """
+        there = known(source, min(self._context.settings.max_candidates or _TOLD, _TOLD))
         candidates = await self._preparer.prepare_all(there)
         if self._hosts is not None:
             self._hosts.use_constants(self._fresh.constants_of(candidates))
