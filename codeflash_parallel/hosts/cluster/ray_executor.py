@@ -10,7 +10,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Collection, Iterator
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -72,6 +73,13 @@ class RayTask:
         if not self._is_over:
             with suppress(Exception):  # its node is gone
                 ray.cancel(self._items)
+
+
+def _largest(nodes: Mapping[str, tuple[str, int]], job: str) -> str:
+    """Return one of the hosts with the most slots: races of several runs do not all go to the same one."""
+    most = max(slots for _, slots in nodes.values())
+    hosts = sorted(host for host, (_, slots) in nodes.items() if slots == most)
+    return hosts[zlib.crc32(job.encode()) % len(hosts)]
 
 
 def _line(text: str, *, last: bool = False) -> str:
@@ -145,7 +153,7 @@ class RayExecutor:
         if is_race and not nodes:
             raise EnvironmentFault("NO_CLUSTER", "No node of the Ray cluster is left that could race.")
         if is_race or wanted:
-            host = wanted or max(nodes, key=lambda name: nodes[name][1])
+            host = wanted or _largest(nodes, job)
             node, slots = nodes[host]
             options = {
                 "resources": {RESOURCE: slots if is_race else 1},
