@@ -824,7 +824,7 @@ SWEEPS = {
     ),
     "slots": Sweep(
         title=f"slots of 100 hosts, {EACH} candidates for each",
-        scenarios={f"{n}": {"slots": n, "candidates": 100 * n * EACH} for n in (1, 2, 4, 8)},
+        scenarios={f"{n}": {"slots": n, "candidates": 100 * n * EACH} for n in (1, 2, 3, 4, 8)},
     ),
     "check": Sweep(
         title="seconds of a check; `baseline_s` and `warm_s` in proportion, as they run the same tests",
@@ -860,7 +860,11 @@ SWEEPS = {
     ),
     "known": Sweep(
         title="seconds of a candidate until its constants are known",
-        scenarios=varied("known_s", (0, 0.001, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05)),
+        scenarios=varied("known_s", (0, 0.002, 0.004, 0.01, 0.02, 0.03, 0.04, 0.05)),
+    ),
+    "ledger": Sweep(
+        title="seconds of a look through the ledger, for each candidate",
+        scenarios=varied("ledger_s", (0, 0.0000008, 0.000002, 0.000004, 0.000008)),
     ),
     "message": Sweep(
         title="seconds of a message",
@@ -871,7 +875,7 @@ SWEEPS = {
         scenarios=varied("start_s", (0, 1, 3, 10, 30, 60)),
     ),
     "first": Sweep(
-        title="seconds of the first shard of a process", scenarios=varied("first_s", (0, 3, 10, 20, 30, 60))
+        title="seconds of the first shard of a process", scenarios=varied("first_s", (0, 3, 10, 30, 60, 100))
     ),
     "overhead": Sweep(
         title="seconds of a later shard", scenarios=varied("overhead_s", (0, 0.05, 1, 3, 10, 20, 30, 60))
