@@ -23,8 +23,9 @@ perhaps `name`: seconds from when the bundle is made until the last candidate wa
 measured run should have:
 
     hosts, slots, candidates: of the run.
-    known_s, prepare_s: CPU of the submitting process for one candidate: before the first shard is sent, and
+    known_s, prepare_s: CPU of the submitting process for one candidate: until its constants are known, and
         from then until it waits for a host.
+    fresh_s: of a host, for a shard with candidates whose constants were not told.
     message_s, messages: CPU for a message, and how many a candidate has (`checking`, `step`s, `judged`).
     bundle_mb, out_mb_s, in_mb_s: size of the bundle, and rates of the links.
     start_s: from the submission of a shard until the engine's worker has it.
@@ -35,10 +36,12 @@ measured run should have:
     checks_s: list of seconds of single checks, drawn from with replacement; else check_s and its spread.
 
 Measured on one machine, under load: costs of the submitting process (400 and 1,600 candidates, messages of
-real shards sent by a double of the engine), `messages`, and `first_s` and `overhead_s` (one place, 16
-candidates). Slurm's `start_s` and `follow_s` are from an earlier run of submitit's local jobs.
-Assumed: bundle, links, Ray's `start_s`, spread, stragglers, losses, and that baseline and first check are as
-many times a check as in a run with checks of 2 s.
+real shards sent by a double of the engine), `messages`, `first_s` and `overhead_s` (one place, 16
+candidates), and `fresh_s`; `cut_s` and `ledger_s` by the same statements alone, with 10,000 and 80,000
+candidates. Slurm's `start_s` and `follow_s` are from an earlier run of submitit's local jobs.
+Assumed: bundle, links, Ray's `start_s`, spread, stragglers, losses, that baseline and first check are as many
+times a check as in a run with checks of 2 s, and that a candidate whose constants are not told costs the
+submitting process as much as others, only later.
 
 Not in the model: more than 1,000 places (as many threads wait for messages), slots of a host that slow each
 other down, traffic of jobs and messages on the links, repairs, and the race. A candidate's check with fresh
@@ -70,6 +73,8 @@ from codeflash_parallel.hosts.cluster.shard_size import ShardCosts, shard_size
 AHEAD, ALONE = 3, 2
 #: As in `check_coordinator`: candidates that are prepared ahead at least.
 LEAST_AHEAD = 100
+#: As in `check_coordinator`: candidates whose constants are told before the first shard is sent.
+TOLD = 500
 #: Of the submitting process that follows more jobs than it can: its thread gets its turn among theirs.
 LEAST_SPEED = 0.2
 AIM = 0.9
@@ -86,8 +91,9 @@ REMEDIES = {
     "start": "let one job of the engine take several shards",
     "first": "keep the process of a place between shards, or open places while candidates are prepared",
     "overhead": "submit a shard before the last one ends",
-    "preparation": "send the first shards before all candidates are known, and prepare in several processes",
-    "submitter": "cut shards without looking through all candidates, then take several messages at once",
+    "fresh": "tell hosts the constants of later candidates, too, as they come",
+    "preparation": "prepare in several processes",
+    "submitter": "count what is to come instead of looking for it, then prepare in several processes",
     "uneven": "make the last shards smaller, or take back candidates that a host has not begun",
     "stragglers": "give the last candidates to two hosts at once",
     "lost": "make shards shorter where hosts are lost often, and start new hosts sooner",
@@ -100,14 +106,16 @@ class Scenario:
     """Candidates, hosts and costs. Seconds are wall time on a host and CPU time of the submitting process.
 
     Attributes:
-        known_s: of one candidate, before the first shard is sent: hosts get the constants of all.
+        told: candidates whose constants are told to the hosts.
+        known_s: of one candidate, until its constants are known: of those that are told before the first
+            shard is sent, of others in their turn, before `prepare_s`.
         prepare_s: of one candidate, one after the other, from then until it waits for a host.
         message_s: of one message.
         messages: of one candidate; a shard has two more.
         submit_s: of one shard.
-        cut_s: of one shard, for each candidate of the run: all of them are looked through.
-        pair_s: of one shard, for each pair of a candidate of it and one that waits: they are compared.
+        cut_s: of one shard, for each candidate that waits.
         dispatch_s: of one look at what waits and what is free.
+        ledger_s: of one such look, for each candidate of the run.
         follow_s: CPU of the submitting process for each job and second, by which all else is slower: Slurm's
             jobs are looked at ten times a second.
         linger_s: that the dispatcher waits for more candidates, as in `host_cluster`.
@@ -121,6 +129,8 @@ class Scenario:
         start_s: until the engine's worker has a shard; the policy does not see it.
         first_s: mean overhead of the first shard of a process: its start, servers, choice of what is timed.
         overhead_s: mean overhead of a later one; both have a lognormal spread of `overhead_sigma`.
+        fresh_s: mean of fresh inputs, which a shard with candidates that are not told makes anew; the policy
+            takes it for overhead. In a shard that makes the baseline it is a part of that.
         warm_s: by which the first check of a process takes longer; the policy takes that for checks.
         check_s: mean of a check, with a lognormal spread of `check_sigma`.
         straggler_share: of the checks, each of which takes `straggler_factor` times `check_s`.
@@ -134,14 +144,15 @@ class Scenario:
     candidates: int = 10_000
     hosts: int = 100
     slots: int = 1
+    told: int = TOLD
     known_s: float = 0.004
     prepare_s: float = 0.002
     message_s: float = 0.001
     messages: int = 4
     submit_s: float = 0.005
-    cut_s: float = 0.000001
-    pair_s: float = 0.000000014
+    cut_s: float = 0.00000012
     dispatch_s: float = 0.002
+    ledger_s: float = 0.0000008
     follow_s: float = 0.0
     linger_s: float = 0.05
     bundle_mb: float = 20.0
@@ -156,6 +167,7 @@ class Scenario:
     first_s: float = 3.0
     overhead_s: float = 0.05
     overhead_sigma: float = 0.3
+    fresh_s: float = 2.3
     warm_s: float = 5.0
     check_s: float = 5.0
     check_sigma: float = 0.5
@@ -214,6 +226,7 @@ class Candidate:
 
     check_s: float
     passes: bool
+    is_told: bool = True
     losses: int = 0
     judged: int = 0
     is_given_up: bool = False
@@ -261,6 +274,7 @@ class Shard:
 
     Attributes:
         begun: candidates whose check was begun.
+        makes_baseline: fresh inputs included.
         unsent: those that have passed; their verdicts come at the end.
     """
 
@@ -271,6 +285,7 @@ class Shard:
     first_s: float = 0.0
     check_began_s: float = 0.0
     is_lost: bool = False
+    makes_baseline: bool = False
     unsent: list[Candidate] = field(default_factory=list)
 
     @property
@@ -426,8 +441,12 @@ class ClusterModel:
         self._costs = ShardCosts()
         passing = Random(f"{seed} passing")
         self.candidates = [
-            Candidate(check_s=seconds, passes=passing.random() < scenario.passing_share)
-            for seconds in scenario.durations(Random(f"{seed} checks"))
+            Candidate(
+                check_s=seconds,
+                passes=passing.random() < scenario.passing_share,
+                is_told=number < scenario.told,
+            )
+            for number, seconds in enumerate(scenario.durations(Random(f"{seed} checks")))
         ]
         self._hosts = [Host() for _ in range(scenario.hosts)]
         # One place of each host first: shards are spread.
@@ -465,7 +484,7 @@ class ClusterModel:
             self._release(place)
         for host in self._hosts:
             self._expect_loss(host)
-        self._server.do(self._is.known_s * len(self.candidates), self._prepare)
+        self._server.do(self._is.known_s * min(self._is.told, len(self.candidates)), self._prepare)
 
     def _note(self) -> None:
         """Note why places are idle, if they are."""
@@ -489,7 +508,8 @@ class ClusterModel:
             return
         if self._prepared - self._done < self._ahead:
             self._is_preparing = True
-            self._server.do(self._is.prepare_s, self._has_prepared)
+            known_s = 0.0 if self.candidates[self._prepared].is_told else self._is.known_s
+            self._server.do(known_s + self._is.prepare_s, self._has_prepared)
 
     def _has_prepared(self) -> None:
         self._is_preparing = False
@@ -507,15 +527,14 @@ class ClusterModel:
 
     def _look(self) -> None:
         self._is_wanted = False
-        self._server.do(self._is.dispatch_s, self._dispatch)
+        self._server.do(self._is.dispatch_s + self._is.ledger_s * len(self.candidates), self._dispatch)
 
     def _dispatch(self) -> None:
         places = sum(self._is.slots for host in self._hosts if host.is_listed)
         while self._waiting and self._running < places:
             waiting = len(self._waiting)
             shard = self._cut(places)
-            cutting_s = self._is.cut_s * len(self.candidates) + self._is.pair_s * len(shard) * waiting
-            self._submit(shard, self._is.submit_s + cutting_s)
+            self._submit(shard, self._is.submit_s + self._is.cut_s * waiting)
         self._note()
         self._is_dispatching = False
         if self._is_wanted:
@@ -608,6 +627,7 @@ class ClusterModel:
             return
         self._account.turn(shard.place, thing)
         is_first = thing not in host.waiting
+        shard.makes_baseline |= is_first and thing == "baseline"
         host.waiting.setdefault(thing, []).append(then)
         made = partial(self._has_made, host, thing)
         if is_first and thing == "bundle":
@@ -628,11 +648,20 @@ class ClusterModel:
         mean = self._is.first_s if is_first else self._is.overhead_s
         overhead_s = drawn(self._random, mean, self._is.overhead_sigma)
         warm_s = self._is.warm_s if is_first else 0.0
-        self._events.after(overhead_s, partial(self._check_first, shard, warm_s))
+        check = partial(self._check_first, shard, warm_s)
+        is_fresh = shard.makes_baseline or all(one.is_told for one in shard.candidates)
+        self._events.after(overhead_s, check if is_fresh else partial(self._make_fresh, shard, check))
+
+    def _make_fresh(self, shard: Shard, then: Callable[[], None]) -> None:
+        if not shard.is_lost:
+            self._account.turn(shard.place, "fresh")
+            self._events.after(drawn(self._random, self._is.fresh_s, self._is.overhead_sigma), then)
 
     def _check_first(self, shard: Shard, warm_s: float) -> None:
         if shard.is_lost:
             return
+        if shard.place.cause == "fresh" and warm_s:
+            self._account.turn(shard.place, "first")
         shard.first_s = self._events.now
         self._receive(1, _nothing)
         self._events.after(warm_s, partial(self._check, shard))
@@ -778,8 +807,7 @@ def varied(name: str, values: Iterable[float], form: str = "{:g}") -> dict[str, 
     return {form.format(value): {name: value} for value in values}
 
 
-#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause. Where
-#: `known_s` is not given, a sweep but its own has none: it would be the first cause everywhere.
+#: Candidates for each place in a sweep; with fewer, what every host does once is the first cause.
 EACH = 300
 HOSTS = (10, 30, 100, 200, 300, 500, 1000)
 SWEEPS = {
@@ -796,7 +824,7 @@ SWEEPS = {
     ),
     "slots": Sweep(
         title=f"slots of 100 hosts, {EACH} candidates for each",
-        scenarios={f"{n}": {"slots": n, "candidates": 100 * n * EACH} for n in (1, 2, 4, 8)},
+        scenarios={f"{n}": {"slots": n, "candidates": 100 * n * EACH} for n in (1, 2, 3, 4, 8)},
     ),
     "check": Sweep(
         title="seconds of a check; `baseline_s` and `warm_s` in proportion, as they run the same tests",
@@ -831,8 +859,12 @@ SWEEPS = {
         scenarios=varied("prepare_s", (0.0001, 0.001, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1)),
     ),
     "known": Sweep(
-        title="seconds of a candidate before the first shard is sent",
-        scenarios=varied("known_s", (0, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01)),
+        title="seconds of a candidate until its constants are known",
+        scenarios=varied("known_s", (0, 0.002, 0.004, 0.01, 0.02, 0.03, 0.04, 0.05)),
+    ),
+    "ledger": Sweep(
+        title="seconds of a look through the ledger, for each candidate",
+        scenarios=varied("ledger_s", (0, 0.0000008, 0.000002, 0.000004, 0.000008)),
     ),
     "message": Sweep(
         title="seconds of a message",
@@ -843,10 +875,18 @@ SWEEPS = {
         scenarios=varied("start_s", (0, 1, 3, 10, 30, 60)),
     ),
     "first": Sweep(
-        title="seconds of the first shard of a process", scenarios=varied("first_s", (0, 3, 10, 20, 30, 60))
+        title="seconds of the first shard of a process", scenarios=varied("first_s", (0, 3, 10, 30, 60, 100))
     ),
     "overhead": Sweep(
         title="seconds of a later shard", scenarios=varied("overhead_s", (0, 0.05, 1, 3, 10, 20, 30, 60))
+    ),
+    "told": Sweep(
+        title="candidates whose constants are told",
+        scenarios=varied("told", (0, 500, 2_000, 10_000, 30_000), "{:,}"),
+    ),
+    "fresh": Sweep(
+        title="seconds of fresh inputs for new constants",
+        scenarios=varied("fresh_s", (0, 2.3, 5, 10, 20, 30, 60)),
     ),
     "baseline": Sweep(
         title="seconds of a host's baseline", scenarios=varied("baseline_s", (0, 10, 25, 50, 100, 200))
@@ -872,10 +912,11 @@ def default_rows(base: Scenario, options: argparse.Namespace) -> list[Row]:
 WITHOUT: dict[str, dict[str, Any]] = {
     "bundle": {"bundle_mb": 0.0},
     "baseline": {"baseline_s": 0.0},
+    "fresh inputs for new constants": {"fresh_s": 0.0},
     "start and overhead of shards": dict.fromkeys(("start_s", "first_s", "overhead_s", "warm_s"), 0.0),
     "preparation": {"known_s": 0.0, "prepare_s": 0.0},
     "messages, jobs, dispatch": dict.fromkeys(
-        ("message_s", "submit_s", "cut_s", "pair_s", "dispatch_s", "follow_s", "latency_s"), 0.0
+        ("message_s", "submit_s", "cut_s", "dispatch_s", "ledger_s", "follow_s", "latency_s"), 0.0
     ),
     "stragglers": {"straggler_share": 0.0},
     "spread of checks, stragglers": {"straggler_share": 0.0, "check_sigma": 0.0},
@@ -934,7 +975,7 @@ def cause_of(row: Row, best: Row | None = None) -> str:
     largest = max(CAUSES, key=lambda name: row.shares[name])
     if largest not in {cause, other}:
         told = f"{told}; the largest share is still {largest} ({row.shares[largest]:.1%})"
-    if cause in {"start", "first", "overhead"} and row.middle.short > 1 / 2:
+    if cause in {"start", "first", "overhead", "fresh"} and row.middle.short > 1 / 2:
         told = f"preparation: {row.middle.short:.0%} of the shards were small for want of candidates; {told}"
         cause = "preparation"
     rough = " The submitting process is saturated: rough." if row.middle.submitter > ROUGH else ""
@@ -1013,8 +1054,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.check:
         document["check"] = check(options, base)
     elif options.sweeps is not None:
-        usual: dict[str, Any] = {"candidates": base.places * EACH, "known_s": 0.0}
-        several = replace(base, **{name: value for name, value in usual.items() if name not in known})
+        several = base if "candidates" in known else replace(base, candidates=base.places * EACH)
         document["sweeps"] = {
             name: [row.document() for row in sweep(name, several, options)]
             for name in options.sweeps or SWEEPS

@@ -27,8 +27,8 @@ FREE = Scenario(
     message_s=0,
     submit_s=0,
     cut_s=0,
-    pair_s=0,
     dispatch_s=0,
+    ledger_s=0,
     follow_s=0,
     linger_s=0,
     bundle_mb=0,
@@ -37,6 +37,7 @@ FREE = Scenario(
     start_s=0,
     first_s=0,
     overhead_s=0,
+    fresh_s=0,
     warm_s=0,
     check_sigma=0,
     straggler_share=0,
@@ -54,6 +55,7 @@ def test_rules_are_those_of_the_dispatcher() -> None:
     assert Scenario().linger_s == host_cluster._LINGER_S
     assert Scenario().idle_s == host_run._IDLE_S
     assert check_coordinator.AHEAD == cluster_model.LEAST_AHEAD
+    assert Scenario().told == check_coordinator._TOLD
 
 
 @pytest.mark.parametrize(
@@ -100,9 +102,21 @@ def test_a_process_that_stays_has_its_costs_once(stays: bool, idle_s: float) -> 
     assert firsts == pytest.approx(10 * (costs.places if stays and idle_s else outcome.shards))
 
 
-def test_no_shard_is_sent_before_all_candidates_are_known() -> None:
-    outcome = made(replace(FREE, known_s=0.01))
-    assert outcome.shares["preparation"] * outcome.makespan_s == pytest.approx(10)
+@pytest.mark.parametrize(("told", "waits_s"), [(1000, 10), (500, 5), (5000, 10)])
+def test_no_shard_is_sent_before_the_first_candidates_are_known(told: int, waits_s: float) -> None:
+    outcome = made(replace(FREE, told=told, known_s=0.01))
+    idle_s = outcome.shares["preparation"] * outcome.makespan_s
+    # Later ones are made known in their turn.
+    assert waits_s <= idle_s + 1e-6 < waits_s + 1
+
+
+@pytest.mark.parametrize(("told", "are_fresh"), [(1000, 0), (0, 1)])
+def test_a_shard_with_new_constants_makes_fresh_inputs(told: int, are_fresh: int) -> None:
+    costs = replace(FREE, told=told, fresh_s=2, overhead_sigma=0)
+    outcome = made(costs)
+    spent = outcome.shares["fresh"] * outcome.makespan_s * costs.places
+    # The shard that makes a host's baseline has them from that.
+    assert spent == pytest.approx(2 * are_fresh * (outcome.shards - costs.hosts))
 
 
 def test_candidates_that_do_not_divide_leave_places_idle() -> None:
@@ -120,13 +134,14 @@ def test_candidates_that_do_not_divide_leave_places_idle() -> None:
         ("overhead", {"overhead_s": 5}),
         ("first", {"first_s": 10}),
         ("first", {"warm_s": 10}),
-        ("preparation", {"known_s": 0.01}),
+        ("preparation", {"known_s": 0.02}),
         ("preparation", {"prepare_s": 0.6}),
         ("submitter", {"message_s": 0.2}),
         ("submitter", {"submit_s": 5}),
-        ("submitter", {"cut_s": 0.002}),
-        ("submitter", {"pair_s": 0.0005}),
+        ("fresh", {"fresh_s": 10}),
+        ("submitter", {"cut_s": 0.005}),
         ("submitter", {"dispatch_s": 5}),
+        ("submitter", {"ledger_s": 0.005}),
         ("submitter", {"linger_s": 5}),
         ("submitter", {"latency_s": 5}),
         ("stragglers", {"candidates": 10, "straggler_share": 0.3, "straggler_factor": 20}),
