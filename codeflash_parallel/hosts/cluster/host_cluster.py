@@ -40,6 +40,8 @@ from codeflash_parallel.run.run_state import RaceMode, StepKind
 
 #: Candidates are waited for so long before a shard is made of those that are there.
 _LINGER_S = 0.05
+#: Seconds after which it is counted again how many candidates are to come.
+_COUNT_S = 1.0
 #: Candidates are prepared ahead: so many shards for each place.
 _AHEAD = 3
 #: Threads that wait for messages: one for each job.
@@ -173,6 +175,7 @@ class ClusterHosts:
         self._judges: dict[tuple[StepKind, str], str] = {}
         self._fault: EnvironmentFault | None = None
         self._places = 1
+        self._coming, self._counted_s = 0, -_COUNT_S
         self._constants: tuple[Constant, ...] = ()
 
     # --- the run's side --------------------------------------------------------------------------------
@@ -198,6 +201,7 @@ class ClusterHosts:
     async def check(self, entry: CandidateEntry) -> CheckOutcome | None:
         """Have a candidate checked; see `run.remote_hosts.RemoteHosts`."""
         waiting = _Waiting(entry)
+        self._coming -= 1
         self._queue([waiting])
         try:
             await waiting.done.wait()
@@ -245,7 +249,7 @@ class ClusterHosts:
             await anyio.sleep(_LINGER_S)
             self._more = anyio.Event()
             self._places = await self._read_places()
-            coming = sum(entry.stage in _COMING for entry in self._context.ledger)
+            coming = self._count_coming()
             while self._waiting and self._running < self._places and not self._is_hopeless:
                 shard = self._cut(coming)
                 if shard:
@@ -253,6 +257,14 @@ class ClusterHosts:
                     self._group.start_soon(self._perform, shard)
             if self._waiting and (not self._places or self._is_hopeless):
                 self._give_up()
+
+    def _count_coming(self) -> int:
+        """Return how many candidates are not handed over yet; a long ledger is not read often."""
+        now_s = anyio.current_time()
+        if now_s >= self._counted_s + _COUNT_S:
+            self._counted_s = now_s
+            self._coming = sum(entry.stage in _COMING for entry in self._context.ledger)
+        return max(0, self._coming)
 
     async def _read_places(self) -> int:
         left_out = self._left_out()
