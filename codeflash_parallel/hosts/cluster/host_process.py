@@ -16,6 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+#: Ray kills the children of a worker that ends. A grandchild ends itself then, and puts everything in order.
+_AS_GRANDCHILD = '"$0" -m codeflash_parallel.hosts.cluster.host_run "$1"; exit $?'
+#: Statuses of a shell whose child was killed by a signal are the signal's number and this.
+_BY_SIGNAL = 128
 #: A process that was told to end has so long before it is killed; its children then end with it.
 _GRACE_S = 1.5
 #: So many seconds after its last job it still takes another one; it ends itself soon after that.
@@ -31,7 +35,7 @@ class HostProcess:
         self._host = host
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "codeflash_parallel.hosts.cluster.host_run", host],
+            ["/bin/sh", "-c", _AS_GRANDCHILD, sys.executable, host],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -75,6 +79,7 @@ class HostProcess:
 
     def _last_words(self) -> str:
         status = self._child.wait()
+        status = _BY_SIGNAL - status if status > _BY_SIGNAL else status
         self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _SAID_CHARS))
         words = self._said.read().decode(errors="replace").strip()
         return f"its process ended with status {status}. {words}".strip()

@@ -160,7 +160,8 @@ def test_one_that_reads_nothing_is_lost_too(child: Children) -> None:
 def test_one_that_dies_while_it_writes_is_lost(child: Children) -> None:
     child("sys.stdin.readline()\nprint('{\"t\": \"st', end='', flush=True)\nos.kill(os.getpid(), 9)\n")
     (lost,) = all_of("1")
-    assert (lost["t"], lost["why"]) == ("lost", "its process ended with status -9.")
+    assert lost["t"] == "lost"
+    assert lost["why"].startswith("its process ended with status -9.")
 
 
 def test_one_that_dies_before_it_has_its_bundle_is_lost_with_its_last_words(child: Children) -> None:
