@@ -329,10 +329,18 @@ def end_daemons(cache: Path) -> None:
     assert wait_for(lambda: processes_of(cache) == [], 20.0), processes_of(cache)
 
 
+def _is_left(cache: Path) -> bool:
+    """Return whether nothing runs or holds a place any more; a folder may vanish while it is looked at."""
+    try:
+        return not (processes_of(cache) or worktrees_left(cache))
+    except FileNotFoundError:
+        return False
+
+
 def assert_nothing_left(place: Place) -> None:
     """A finished run leaves results in its cache, and nothing that runs or holds a place."""
     if EXECUTOR:  # an engine ends the processes of its hosts when the run has left it
-        wait_for(lambda: not (processes_of(place.cache) or worktrees_left(place.cache)), 10.0)
+        wait_for(lambda: _is_left(place.cache), 10.0)
     assert processes_of(place.cache) == []
     assert worktrees_left(place.cache) == []
     assert sorted(path.name for path in place.home.iterdir()) == []
