@@ -82,6 +82,13 @@ _REFUSED: tuple[tuple[str, ...], ...] = (
 )
 _NEVER = tuple(pattern for group in _REFUSED for pattern in group)
 
+#: Of what tests see, these belong to a host: programs, devices and certificates lie elsewhere on another one.
+_OF_A_HOST = (
+    *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "USER", "LOGNAME", "USERNAME", "SHELL"),
+    *("VIRTUAL_ENV", "CONDA_*", "CUDA_*", "JAVA_HOME", "SPARK_HOME", "R_HOME"),
+    *("SSL_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+)
+
 #: A name as shells have it, in which `*` may stand for anything.
 _PATTERN = re.compile(r"[A-Za-z0-9_*]+")
 
@@ -99,6 +106,30 @@ def passed_names(names: Iterable[str], pass_env: Sequence[str]) -> tuple[str, ..
 def requested_names(names: Iterable[str], pass_env: Sequence[str]) -> tuple[str, ...]:
     """Return which variables the project's processes see and were asked for, sorted."""
     return tuple(name for name in passed_names(names, pass_env) if _matches(name, tuple(pass_env)))
+
+
+def shared_variables(environment: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
+    """Return what tests see of an environment and must see on every host of a run, by name.
+
+    Args:
+        environment: of the submitting process.
+        pass_env: names and patterns that were asked for.
+    """
+    seen = passed_names(environment, pass_env)
+    asked = tuple(pass_env)
+    return {n: environment[n] for n in seen if _matches(n, asked) or not _matches(n, _OF_A_HOST)}
+
+
+def with_shared(own: Mapping[str, str], shared: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
+    """Return a host's environment in which tests see what they see in the submitting process.
+
+    Args:
+        own: the host's.
+        shared: as `shared_variables` returns them.
+        pass_env: names and patterns that were asked for.
+    """
+    replaced = shared_variables(own, pass_env)
+    return {**{name: value for name, value in own.items() if name not in replaced}, **shared}
 
 
 def withheld_names(names: Iterable[str], pass_env: Sequence[str]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from anyio.abc import TaskGroup
 from codeflash_parallel import __version__
 from codeflash_parallel.candidates.code_changes import Constant
 from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.config.environment import shared_variables
 from codeflash_parallel.config.settings import Executor, RankingMode, Settings, settings_document
 from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.hosts.cluster.environment_stamp import EnvironmentStamp, stamp_of
@@ -546,7 +547,7 @@ class ClusterHosts:
             python=str(setup.interpreter),
             prepare=context.settings.prepare,
             environment=self._stamp,
-            variables={name: os.environ[name] for name in setup.pass_env},
+            variables=shared_variables(os.environ, context.settings.pass_env),
             wants_evidence=self._wants_evidence and not is_race,
             submissions=tuple(entry.submission for entry in entries),
             constants=self._constants,

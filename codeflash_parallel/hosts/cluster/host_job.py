@@ -60,7 +60,7 @@ class HostJob:
         cache_dir: the setting; a host's own environment goes before it.
         python: interpreter of the submitting process, used where the host has it at the same path.
         prepare: command that makes another one; empty: none.
-        variables: that tests and candidates may see because they were asked for.
+        variables: that tests and candidates see, but for those that belong to a host.
         wants_evidence: checks look for all failures of a rejected candidate.
         constants: of the run's candidates, as far as they are known, numbers and texts.
         steps: that are made already.

@@ -24,6 +24,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel import __version__
+from codeflash_parallel.config.environment import with_shared
 from codeflash_parallel.config.settings import Settings, settings_of
 from codeflash_parallel.config.settings_reader import cache_root
 from codeflash_parallel.config.settings_table import PREFIX
@@ -33,7 +34,7 @@ from codeflash_parallel.hosts.cluster.host_job import HostJob, Message
 from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.process.machine import auto_slots, read_machine
 from codeflash_parallel.result.codec import from_plain, to_plain
-from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError, ungrouped
 from codeflash_parallel.result.events import (
     CandidateFinished,
     CandidateMoved,
@@ -170,7 +171,7 @@ class _Session:
         run = _JobRun(job, self._host, self._channel)
         try:
             cache = run.cache()
-            with disk_faults(cache):
+            with ungrouped(), disk_faults(cache):
                 race = None if job.part is RunPart.PROBE else await run.execute(await self._open(run, cache))
         except (UsageError, EnvironmentFault) as error:  # a defect of ours counts as a process that died
             await self.close()
@@ -233,7 +234,9 @@ class _JobRun:
             EnvironmentFault: `OTHER_VERSION`; of a probe: `CACHE_UNWRITABLE`, or what `interpreter` raises.
         """
         job = self.job
-        os.environ.update(job.variables)
+        seen = with_shared(os.environ, job.variables, job.settings.get("pass_env") or ())
+        os.environ.clear()
+        os.environ.update(seen)
         if job.version != __version__:
             message = f"Host {self._host} has codeflash-parallel {__version__}, not {job.version}."
             raise EnvironmentFault("OTHER_VERSION", message, "Install the same version there.")

@@ -15,8 +15,10 @@ from codeflash_parallel.config.environment import (
     private_folders,
     project_environment,
     requested_names,
+    shared_variables,
     uncovered,
     why_not_pattern,
+    with_shared,
     withheld_names,
 )
 from codeflash_parallel.config.settings import Settings
@@ -222,3 +224,32 @@ def test_the_base_is_left_alone_and_no_folder_of_the_user_shines_through(base):
     assert environment["HOME"] == str(PRIVATE / "home")
     assert not [name for name in environment if name.startswith("GIT_")]
     assert build(base) == environment
+
+
+def test_tests_see_on_a_host_what_they_see_in_the_submitting_process() -> None:
+    here = {
+        "PATH": "/here",
+        "PYTEST_ADDOPTS": "-p no:asyncio",
+        "LANG": "C",
+        "TOKEN": "t",
+        "HOME": "/h",
+        "MY_DATA": "d",
+    }
+    there = {
+        "PATH": "/there",
+        "OMP_NUM_THREADS": "1",
+        "LANG": "de_DE",
+        "HOME": "/home",
+        "MY_OWN": "o",
+        "SECRET": "s",
+    }
+
+    shared = shared_variables(here, ["MY_*"])
+
+    assert shared == {"PYTEST_ADDOPTS": "-p no:asyncio", "LANG": "C", "MY_DATA": "d"}
+    assert with_shared(there, shared, ["MY_*"]) == {
+        "PATH": "/there",
+        "HOME": "/home",
+        "SECRET": "s",
+        **shared,
+    }
