@@ -283,7 +283,7 @@ def test_closing_kills_a_child_that_does_not_with_its_children(child: Children) 
     since_s = time.monotonic()
     messages.close()
     assert time.monotonic() - since_s < DEADLINE_S
-    assert not is_alive(int(names.read_text()))
+    assert wait_for(lambda: not is_alive(int(names.read_text())), DEADLINE_S)
     assert wait_for(lambda: not is_alive(below), DEADLINE_S)
 
 
