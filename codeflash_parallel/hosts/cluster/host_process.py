@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 #: Ray kills the children of a worker that ends. A grandchild ends itself then, and puts everything in order.
@@ -113,13 +114,21 @@ def messages_of(job: str, host: str, bundle: Callable[[], bytes]) -> Iterator[di
         host: name of this host.
         bundle: returns the snapshot's bundle.
     """
-    process = _kept.pop() if _kept else HostProcess(host)
+    kept = _kept.pop() if _kept else None
+    process = kept or HostProcess(host)
     if not process.is_alive:
         process.close()
         process = HostProcess(host)
     is_over = False
     try:
-        for message in process.messages(job, bundle):
+        messages = process.messages(job, bundle)
+        first = next(messages)
+        if process is kept and first["t"] == "lost":  # it has died since its last job
+            process.close()
+            process = HostProcess(host)
+            messages = process.messages(job, bundle)
+            first = next(messages)
+        for message in chain([first], messages):
             is_over = message["t"] == "ended"
             yield message
     finally:
