@@ -19,7 +19,7 @@ from codeflash_parallel.cli.options import Command
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
 from codeflash_parallel.cli.stored_runs import add_run, exit_code_of, find_places, report
 from codeflash_parallel.config.settings import HOSTS, SETTINGS
-from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.settings_reader import read_settings, refuse_unused
 from codeflash_parallel.config.settings_table import SettingColumns, SettingGroup
 from codeflash_parallel.result.errors import UsageError
 
@@ -122,6 +122,7 @@ def _resume(args: argparse.Namespace, output: Output) -> int:
             return _report_all(stored_result(load_document(run_dir)), args, output)
         changed = {name: value for name, value in vars(args).items() if name in _CHANGEABLE}
         stored = stored_run(run_dir.name, repository.root, cache_dir=os.fspath(cache), **changed)
+        refuse_unused(stored.settings, changed)
         providers = _providers(args, stored.settings, args.repairer, args.refiner)
 
         async def work(evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:

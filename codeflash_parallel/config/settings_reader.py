@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from codeflash_parallel.config.environment import QUIET_VARIABLE
-from codeflash_parallel.config.settings import SETTINGS, Settings
+from codeflash_parallel.config.settings import HOSTS, SETTINGS, Executor, Settings
 from codeflash_parallel.config.settings_table import PREFIX, SettingColumns, key_of
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
@@ -325,5 +324,31 @@ def _refuse_misspelled(variable: str, known: Iterable[str]) -> None:
 
 _RUN = SettingsTable(Settings, SETTINGS, foreign=(QUEUE_PREFIX,), known=(SUBMITTER, RUN_OF, QUIET_VARIABLE))
 
-#: Reads the settings of a run, as `read_table` does.
-read_settings = partial(read_table, _RUN)
+
+def read_settings(
+    project: Path, environment: Mapping[str, str], given: Mapping[str, Any]
+) -> SettingsWithSources[Settings]:
+    """Return the settings of a run, as `read_table` does.
+
+    Raises:
+        UsageError: as `read_table` or `refuse_unused`.
+    """
+    found = read_table(_RUN, project, environment, given)
+    refuse_unused(found.settings, given)
+    return found
+
+
+def refuse_unused(settings: Settings, given: Mapping[str, Any]) -> None:
+    """Refuse options of other hosts where none of them is used; in a file they may stand for another time.
+
+    Args:
+        given: settings named on the command line, by name.
+
+    Raises:
+        UsageError: `BAD_SETTING`.
+    """
+    executor = Executor(settings.executor)
+    for name in HOSTS:
+        if name in given and name != "executor" and not executor.is_cluster:
+            message = f"{SETTINGS[name].flag} is for --executor ray or slurm, and the executor is {executor}."
+            raise UsageError("BAD_SETTING", message)

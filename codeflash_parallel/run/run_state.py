@@ -73,7 +73,7 @@ class StepKind(StrEnum):
     @property
     def is_grounded(self) -> bool:
         """Whether the result depends on the ground."""
-        return self.is_timed or self in _CHECKS or self is StepKind.FIRST
+        return self.is_timed or self in {*CHECKS, StepKind.JUDGED, StepKind.FIRST}
 
     @property
     def is_timed(self) -> bool:
@@ -81,7 +81,8 @@ class StepKind(StrEnum):
         return self in {StepKind.PROFILE, StepKind.RACE}
 
 
-_CHECKS = frozenset({StepKind.SCREEN, StepKind.REST, StepKind.FRESH, StepKind.CLEAN, StepKind.JUDGED})
+#: Checks of a candidate.
+CHECKS = (StepKind.SCREEN, StepKind.REST, StepKind.FRESH, StepKind.CLEAN)
 
 
 class StepCache:

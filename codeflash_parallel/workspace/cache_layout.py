@@ -43,6 +43,18 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, *_ABSENT, errno.ELOOP)
 _DENIED_WORDS = ("Permission denied", "Read-only file system", "Operation not permitted")
 
 
+#: Folder of the snapshots' checkouts in the cache of a host.
+CHECKOUTS = "checkouts"
+
+
+def cache_of_host(cache: Path) -> Path:
+    """Return this host's own folder of a cache, in which it works for runs of other hosts.
+
+    Hosts may share a home: in one folder, each would take the others' runs for dead ones.
+    """
+    return cache / "hosts" / os.uname().nodename
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheHome:
     """The folder of one repository in the cache."""

@@ -20,7 +20,14 @@ import anyio.to_thread
 from codeflash_parallel.process.files import FileLock, try_lock
 from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.errors import InternalError
-from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
+from codeflash_parallel.workspace.cache_layout import (
+    CHECKOUTS,
+    CacheHome,
+    cache_faults,
+    cache_of_host,
+    locked,
+    remove_tree,
+)
 from codeflash_parallel.workspace.slot.slot import KEPT_MARK
 
 
@@ -126,8 +133,9 @@ def _recover(cache: Path) -> tuple[Path, ...]:
 
 
 def _homes(cache: Path) -> Iterator[CacheHome]:
-    for path in sorted(cache.glob("*/use.lock")):
-        yield CacheHome(path=path.parent)
+    for folder in (cache, cache_of_host(cache)):
+        for path in sorted(folder.glob("*/use.lock")):
+            yield CacheHome(path=path.parent)
 
 
 def _recover_home(home: CacheHome) -> list[Path]:
@@ -234,9 +242,22 @@ def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[L
             used += lock is None
             found += _clean_home(home, lock, before, mode)
         if not used:
-            runners = [Leftover("runner", path) for path in sorted(cache.glob("runner-*"))]
+            folders = (cache, cache_of_host(cache))
+            runners = [Leftover("runner", p) for folder in folders for p in sorted(folder.glob("runner-*"))]
             found += _sweep(runners, before, mode)
+        found += _clean_checkouts(cache, before, mode)
     return tuple(found)
+
+
+def _clean_checkouts(cache: Path, before: float, mode: CleanMode) -> list[Leftover]:
+    """Remove the checkouts that this host has made for runs of others, but for those that a job uses."""
+    found = []
+    for lock_file in sorted((cache_of_host(cache) / CHECKOUTS).glob("*/use.lock")):
+        lock = try_lock(lock_file)
+        if lock is not None:
+            with lock:
+                found += _sweep([Leftover("checkout", lock_file.parent)], before, mode)
+    return found
 
 
 def _clean_home(home: CacheHome, lock: FileLock | None, before: float, mode: CleanMode) -> list[Leftover]:

@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,18 @@ from harness import (
 )
 from test_fixtures import arguments
 
+from codeflash_parallel import (
+    Answer,
+    RefinementRequest,
+    RepairRequest,
+    Replacement,
+    Settings,
+    Submission,
+    evaluate,
+)
 from codeflash_parallel.config.settings import Executor
+from codeflash_parallel.result.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import Code
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +97,49 @@ def test_a_host_with_another_python_is_left_out_and_the_run_says_why(place: Plac
     assert done.document["error"]["code"] == "PREPARE_FAILED"
     assert "no network here" in done.document["error"]["message"]
     assert_nothing_left(place)
+
+
+def test_repairs_and_refinements_are_checked_and_raced_there_too(tmp_path: Path) -> None:
+    place = make_place(tmp_path / "user")
+    copy_tree(FIXTURES / "demonstration" / "project", place.repository)
+    commit_all(place.repository)
+    given = FIXTURES / "demonstration" / "candidates"
+    asked: list[str] = []
+
+    def version(name: str) -> Replacement:
+        return Replacement(code=(given / f"{name}.py").read_text(encoding="utf-8"))
+
+    def repair(request: RepairRequest) -> list[Answer]:
+        asked.append(f"{request.candidate} {request.code}")
+        return [Answer(parent=request.candidate, content=version("remember_what_is_needed"))]
+
+    def refine(requests: Sequence[RefinementRequest]) -> list[Answer]:
+        asked.append(" ".join(request.candidate for request in requests))
+        return [Answer(parent=requests[0].candidate, content=version("count_what_is_missing"))]
+
+    result = evaluate(
+        [Submission(id=CandidateId("wrong"), content=version("depth_first"))],
+        place.repository,
+        Settings(
+            functions=("taskgraph/ordering.py::topological_sort",),
+            cache_dir=str(place.cache),
+            executor="slurm",
+            cluster="local",
+            cluster_jobs=2,
+            time_budget=150,
+        ),
+        repairer=repair,
+        refiner=refine,
+    )
+
+    # The second race goes on with the measurements of the first one, on the same host.
+    assert asked[:2] == ["wrong VALUE_DIFFERS", "wrong-repaired"]
+    assert result.winner == "wrong-repaired-refined", result.summary
+    codes = {one.id: one.code for one in result.candidates}
+    assert codes["wrong"] is Code.VALUE_DIFFERS
+    assert codes["wrong-repaired"] is Code.BEATEN
+    (host,) = result.hosts
+    assert (host.raced, host.checked) == (True, ("wrong", "wrong-repaired", "wrong-repaired-refined"))
 
 
 @pytest.mark.witness

@@ -17,15 +17,13 @@ from codeflash_parallel.hosts.cluster.host_job import HostJob
 from codeflash_parallel.process.files import try_lock
 from codeflash_parallel.result.candidate_model import name_of
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
+from codeflash_parallel.workspace.cache_layout import CHECKOUTS, CacheHome, cache_faults, locked, remove_tree
 from codeflash_parallel.workspace.git.git_client import find_repository, mirror_git
-from codeflash_parallel.workspace.snapshot.mirror import Mirror
+from codeflash_parallel.workspace.snapshot.mirror import ATTRIBUTES, Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: Checkouts that are kept on a host; each has a mirror, baselines and perhaps an environment of its own.
 _KEPT = 4
-#: Bytes are bytes: no conversion of line endings, no filter.
-_ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
 #: How much of what a failing command said is told.
 _SAID_CHARS = 1500
 #: Longest time of a command that makes an environment, in seconds.
@@ -62,7 +60,7 @@ def checkout(
     Raises:
         EnvironmentFault: `PREPARE_FAILED`, or a cache that is full or cannot be written.
     """
-    folder = cache / "checkouts" / name_of(job.repository, job.snapshot.commit, job.prepare)
+    folder = cache / CHECKOUTS / name_of(job.repository, job.snapshot.commit, job.prepare)
     root, done = folder / job.repository, folder / "done"
     with ExitStack() as stack:
         with cache_faults(cache):
@@ -99,7 +97,7 @@ def _write(root: Path, snapshot: Snapshot, pack: bytes) -> None:
     git.run("init", "-q")
     git = git.having(GIT_WORK_TREE=root)
     (git_dir / "info").mkdir(exist_ok=True)
-    (git_dir / "info" / "attributes").write_bytes(_ATTRIBUTES)
+    (git_dir / "info" / "attributes").write_bytes(ATTRIBUTES)
     git.run("index-pack", "--stdin", stdin=pack)
     git.run("update-ref", "HEAD", snapshot.commit)
     git.run("read-tree", snapshot.tree)
@@ -132,7 +130,7 @@ def _prepare(project: Path, command: str, is_over: threading.Event) -> None:
 def _remove_old(cache: Path) -> None:
     """Remove the checkouts that were used least lately and are not in use, with what was kept of them."""
     used: list[tuple[float, Path]] = []
-    for mark in (cache / "checkouts").glob("*/done"):
+    for mark in (cache / CHECKOUTS).glob("*/done"):
         with suppress(FileNotFoundError):  # another job removes it, too
             used.append((mark.stat().st_mtime, mark.parent))
     for _, folder in sorted(used, reverse=True)[_KEPT:]:

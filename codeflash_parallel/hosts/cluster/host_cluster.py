@@ -1,8 +1,8 @@
 """The submitting side: candidates are split into shards, hosts check them, and one host races what passed.
 
-A shard that is lost with its process or host is submitted again, without what is known already. Candidates
-of a shard that is lost for the second time are submitted alone; one that is lost alone is not judged. A host
-that cannot do a job (another environment, a full disk) is left out from then on.
+A shard that is lost with its process or host is submitted again, with what is known already. Candidates of a
+shard that is lost for the second time are submitted alone; one that is lost alone is not judged. A host that
+cannot do a job (another environment, a full disk) is left out from then on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import HostUse
 from codeflash_parallel.run.ledger import CandidateEntry, RaceFinding, RunContext
 from codeflash_parallel.run.remote_hosts import Cluster, RemoteHosts, RemoteRace, RunPart
-from codeflash_parallel.run.run_state import RaceMode, StepKind
+from codeflash_parallel.run.run_state import CHECKS, RaceMode, StepKind
 
 #: Candidates are waited for so long before a shard is made of those that are there.
 _LINGER_S = 0.05
@@ -452,7 +452,7 @@ class ClusterHosts:
 
     def _codes_of(self, entry: CandidateEntry) -> set[Code]:
         """Return what the stored checks of a candidate have found."""
-        texts = (self._context.cache.text(look, entry.staged.content_key) for look in _LOOKS)
+        texts = (self._context.cache.text(look, entry.staged.content_key) for look in CHECKS)
         return {_code_in(text) for text in texts if text}
 
     def _store(self, message: Message) -> str:
@@ -490,7 +490,7 @@ class ClusterHosts:
     def _found_for(self, entry: CandidateEntry) -> Iterator[SentStep]:
         """Yield what a host that was lost, or the run before it was resumed, has found about a candidate."""
         content = entry.staged.content_key
-        for look in _LOOKS:
+        for look in CHECKS:
             if text := self._context.cache.text(look, content):
                 yield SentStep(kind=look, key=json.dumps((content,)), text=text.decode())
 
@@ -562,8 +562,6 @@ _MOST_UNFIT = 5
 _COMING = frozenset({Stage.SUBMITTED, Stage.PREPARING})
 #: A candidate that was lost so often is checked alone.
 _ALONE = 2
-#: Checks that a host makes.
-_LOOKS = (StepKind.SCREEN, StepKind.REST, StepKind.CLEAN, StepKind.FRESH)
 
 
 def _of(shard: Sequence[_Waiting], candidate: str) -> _Waiting:

@@ -49,13 +49,11 @@ from codeflash_parallel.run.ledger import RaceFinding
 from codeflash_parallel.run.pipeline import Run
 from codeflash_parallel.run.provider_requests import Providers
 from codeflash_parallel.run.remote_hosts import PartRequest, RemoteRace, RunPart
-from codeflash_parallel.run.run_state import StepCache, StepKind, begun_run
+from codeflash_parallel.run.run_state import CHECKS, StepCache, StepKind, begun_run
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
-from codeflash_parallel.workspace.cache_layout import cache_faults, disk_faults, remove_tree
+from codeflash_parallel.workspace.cache_layout import cache_faults, cache_of_host, disk_faults, remove_tree
 
-#: Checks whose findings are sent back.
-_SENT = frozenset({StepKind.SCREEN, StepKind.REST, StepKind.CLEAN, StepKind.FRESH})
 #: So many seconds after its last job a process ends: it holds slots and servers.
 _IDLE_S = 20.0
 
@@ -132,7 +130,7 @@ class HostStepCache(StepCache):
     def put(self, result: Any, value: object, kind: StepKind, *key: object) -> None:
         """Store the result of a step, and send it if it is one of a check."""
         super().put(result, value, kind, *key)
-        if kind in _SENT:
+        if kind in CHECKS:
             text = self.text(kind, *key).decode()
             self._send({"t": "step", "host": self._host, "kind": kind.value, "content": key[0], "text": text})
 
@@ -240,9 +238,8 @@ class _JobRun:
         if job.version != __version__:
             message = f"Host {self._host} has codeflash-parallel {__version__}, not {job.version}."
             raise EnvironmentFault("OTHER_VERSION", message, "Install the same version there.")
-        cache = cache_root(Settings(cache_dir=os.environ.get(f"{PREFIX}CACHE_DIR") or job.cache_dir))
-        # A folder for each host: with a home that they share, one would clean up after the others' runs.
-        cache = cache / "hosts" / os.uname().nodename
+        settings = Settings(cache_dir=os.environ.get(f"{PREFIX}CACHE_DIR") or job.cache_dir)
+        cache = cache_of_host(cache_root(settings))
         if job.part is RunPart.PROBE:
             with cache_faults(cache):
                 cache.mkdir(parents=True, exist_ok=True)

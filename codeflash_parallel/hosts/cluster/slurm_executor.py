@@ -30,6 +30,8 @@ LOCAL = "local"
 #: How often the submitting process shows that it lives, and after how long without that a job ends: on other
 #: hosts, which see a shared disk late, and on this one.
 _BEAT_S, _DEAD_S, _DEAD_HERE_S = 2.0, 120.0, 10.0
+#: The folder of a run that has shown no sign of life for so long is removed.
+_DEAD_FOR_S = 3600.0
 #: Longest wait for the end of processes of this machine.
 _END_S = 10.0
 #: How often files are looked at.
@@ -142,6 +144,7 @@ class SlurmExecutor:
         self._options = {} if self._is_local else _options_of(options)
         with cache_faults(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            _remove_dead(folder)
             self._place = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
         self._names = (f"job{number}" for number in count(1))
         self._tasks: list[SlurmTask] = []
@@ -211,6 +214,20 @@ class SlurmExecutor:
         self._closing.set()
         self._beats.join()
         remove_tree(self._place)
+
+
+def _remove_dead(folder: Path) -> None:
+    """Remove what submitting processes that were killed have left: their jobs have ended long ago."""
+    for place in folder.glob("run-*"):
+        with suppress(FileNotFoundError):  # another process removes it, too
+            if time.time() - max(place.stat().st_mtime, _beat_of(place)) > _DEAD_FOR_S:
+                remove_tree(place)
+
+
+def _beat_of(place: Path) -> float:
+    with suppress(FileNotFoundError):
+        return (place / _ALIVE).stat().st_mtime
+    return 0.0
 
 
 def _options_of(text: str) -> dict[str, str]:

@@ -54,9 +54,9 @@ _CONFIG = b"""[core]
 #: Of a mirror that must outlive a power cut: one flush of the disk for each command.
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=batch")
 #: Bytes are bytes: this file outranks every .gitattributes of a project.
-_ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
+ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
 #: What must be true of the mirror's own files at any time.
-_SEAL = {"HEAD": b"ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
+_SEAL = {"HEAD": b"ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": ATTRIBUTES}
 #: Nothing of ours makes these; whoever did wanted something of our next git command.
 _FOREIGN = (
     *("hooks", "packed-refs", "config.worktree", "shallow", "commondir", "modules", "logs"),

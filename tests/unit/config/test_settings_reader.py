@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, Settings
+from codeflash_parallel.config.settings import HOSTS, SETTINGS, ComparisonMode, Settings
 from codeflash_parallel.config.settings_reader import (
     RUN_OF,
     SUBMITTER,
@@ -82,7 +82,8 @@ def test_every_setting_from_every_source(project: Path, name: str) -> None:
     path = write(project, f"{key_of(name)} = {in_toml}")
     from_file = read_settings(project, {}, {})
     from_environment = read_settings(project, {SETTINGS[name].variable: text}, {})
-    given = read_settings(project, {SETTINGS[name].variable: text}, {name: expected})
+    there = {"executor": "ray"} if name in HOSTS else {}
+    given = read_settings(project, {SETTINGS[name].variable: text}, {**there, name: expected})
     assert all(getattr(c.settings, name) == expected for c in (from_file, from_environment, given))
     assert from_file.sources[name] == str(path)
     assert from_environment.sources[name] == f"environment, {SETTINGS[name].variable}"
@@ -327,3 +328,17 @@ def test_a_submitter_is_the_given_one_else_the_variable_s_else_the_user() -> Non
     assert (run_of("", {RUN_OF: "r"}), run_of("", {})) == ("r", "")
     with pytest.raises(UsageError, match="1 to 64 printable characters"):
         submitter_of("x" * 65, {})
+
+
+@pytest.mark.parametrize("name", ["cluster", "cluster_jobs", "prepare"])
+def test_an_option_of_other_hosts_is_refused_where_there_are_none(project: Path, name: str) -> None:
+    value = {"cluster": "local", "cluster_jobs": 2, "prepare": "make env"}[name]
+    (project / "pyproject.toml").write_text(
+        f"[tool.codeflash-parallel]\n{name.replace('_', '-')} = {value!r}\n"
+    )
+
+    said = code_of(read_settings, project, {}, {name: value})
+
+    assert f"--{name.replace('_', '-')} is for --executor ray or slurm, and the executor is local." in said
+    assert getattr(read_settings(project, {}, {}).settings, name) == value
+    assert getattr(read_settings(project, {}, {name: value, "executor": "slurm"}).settings, name) == value

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, request, world
 
+from codeflash_parallel.workspace.cache_layout import CHECKOUTS, cache_of_host, locked
 from codeflash_parallel.workspace.cleanup import CleanMode, clean, recover
 from codeflash_parallel.workspace.slot.slot_files import staged_in
 
@@ -185,3 +187,24 @@ async def test_recovery_of_a_cache_that_is_not_there(world: World) -> None:
     world.init()
     assert await recover(world.cache) == ()
     assert not world.cache.exists()
+
+
+def test_clean_removes_what_this_host_has_made_for_runs_of_others_and_nothing_in_use(tmp_path: Path) -> None:
+    checkouts = cache_of_host(tmp_path) / CHECKOUTS
+    for name in ("used", "unused"):
+        (checkouts / name / "project").mkdir(parents=True)
+        (checkouts / name / "use.lock").touch()
+    runner = cache_of_host(tmp_path) / "runner-1"
+    runner.mkdir()
+
+    with locked(checkouts / "used" / "use.lock", fcntl.LOCK_SH):
+        told = clean(tmp_path, CleanMode.DRY_RUN)
+        assert (checkouts / "unused").exists()
+        removed = clean(tmp_path, CleanMode.REMOVE)
+
+    assert told == removed
+    assert {(one.kind, one.path) for one in removed} == {
+        ("checkout", checkouts / "unused"),
+        ("runner", runner),
+    }
+    assert [path.name for path in checkouts.iterdir()] == ["used"]

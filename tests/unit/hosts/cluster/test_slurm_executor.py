@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from harness import wait_for
 from host_jobs import host_job, refused_job, text_of_job
 from worktree_support import World, request, world
 
+from codeflash_parallel.hosts.cluster import slurm_executor
 from codeflash_parallel.hosts.cluster.host_checkout import bundle_of
 from codeflash_parallel.hosts.cluster.host_job import Message
 from codeflash_parallel.hosts.cluster.slurm_executor import SlurmExecutor
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.workspace.cache_layout import remove_tree
 
 pytest.importorskip("submitit")
 
@@ -301,3 +304,17 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault) as caught:
         SlurmExecutor("local", 4, tmp_path / "shut" / "slurm")
     assert caught.value.code == "CACHE_UNWRITABLE"
+
+
+def test_what_a_killed_submitting_process_has_left_is_removed(folder: Path) -> None:
+    old, young = folder / "run-old", folder / "run-young"
+    for place in (old, young):
+        place.mkdir(parents=True)
+        (place / "alive").touch()
+    long_ago = time.time() - 2 * slurm_executor._DEAD_FOR_S
+    for path in (old / "alive", old):
+        os.utime(path, (long_ago, long_ago))
+
+    with closing(SlurmExecutor("local", 1, folder)):
+        assert (old.exists(), young.exists()) == (False, True)
+    remove_tree(young)
