@@ -8,8 +8,8 @@
 Events are drawn by `--seed`: `--runs` of them, the median counts. `--json FILE` keeps all that was computed.
 Sizes of shards come from `hosts/cluster/shard_size.py` itself; the rules for lost hosts are written again.
 
-With Ray the process of a place stays between shards, and nobody looks at jobs. With Slurm every shard has a
-process of its own, and the submitting process looks at each job ten times a second.
+The process of a place stays between shards. With Ray nobody looks at jobs; with Slurm the submitting process
+looks at each of them ten times a second, and a worker looks as often for its next shard.
 
 Efficiency is the sum of all check seconds over places times makespan; the other time of the places is told by
 cause. Makespan begins with the bundle, and ends when the last candidate's verdict is stored. The submitting
@@ -25,10 +25,10 @@ measured run should have:
     hosts, slots, candidates: of the run.
     known_s, prepare_s: CPU of the submitting process for one candidate: until its constants are known, and
         from then until it waits for a host.
-    fresh_s: of a host, for a shard with candidates whose constants were not told.
+    fresh_s: of a host, for a shard with candidates whose constants it did not know.
     message_s, messages: CPU for a message, and how many a candidate has (`checking`, `step`s, `judged`).
     bundle_mb, out_mb_s, in_mb_s: size of the bundle, and rates of the links.
-    start_s: from the submission of a shard until the engine's worker has it.
+    start_s: from the submission of a shard until a new worker of the engine has it; again_s: one that stays.
     first_s: overhead_s of `ended`, of the first shard of a process whose host has its baseline.
     baseline_s: overhead_s of a host's first shard, less first_s.
     overhead_s: of a later shard of the same process.
@@ -71,6 +71,8 @@ from codeflash_parallel.hosts.cluster.shard_size import ShardCosts, shard_size
 
 #: As in `host_cluster`, which a test compares: shards prepared ahead, losses before a candidate goes alone.
 AHEAD, ALONE = 3, 2
+#: The same: seconds after which it is counted again how many candidates are to come.
+COUNT_S = 1.0
 #: As in `check_coordinator`: candidates that are prepared ahead at least.
 LEAST_AHEAD = 100
 #: As in `check_coordinator`: candidates whose constants are told before the first shard is sent.
@@ -91,9 +93,9 @@ REMEDIES = {
     "start": "let one job of the engine take several shards",
     "first": "keep the process of a place between shards, or open places while candidates are prepared",
     "overhead": "submit a shard before the last one ends",
-    "fresh": "tell hosts the constants of later candidates, too, as they come",
+    "fresh": "make inputs of new constants only, and keep those of the others",
     "preparation": "prepare in several processes",
-    "submitter": "count what is to come instead of looking for it, then prepare in several processes",
+    "submitter": "prepare in several processes",
     "uneven": "make the last shards smaller, or take back candidates that a host has not begun",
     "stragglers": "give the last candidates to two hosts at once",
     "lost": "make shards shorter where hosts are lost often, and start new hosts sooner",
@@ -106,7 +108,8 @@ class Scenario:
     """Candidates, hosts and costs. Seconds are wall time on a host and CPU time of the submitting process.
 
     Attributes:
-        told: candidates whose constants are told to the hosts.
+        told: candidates whose constants are told to the hosts before the first shard; those of the others
+            are told with the next shard, and each has one that is new.
         known_s: of one candidate, until its constants are known: of those that are told before the first
             shard is sent, of others in their turn, before `prepare_s`.
         prepare_s: of one candidate, one after the other, from then until it waits for a host.
@@ -115,7 +118,7 @@ class Scenario:
         submit_s: of one shard.
         cut_s: of one shard, for each candidate that waits.
         dispatch_s: of one look at what waits and what is free.
-        ledger_s: of one such look, for each candidate of the run.
+        ledger_s: of such a look in which candidates are counted, for each candidate of the run.
         follow_s: CPU of the submitting process for each job and second, by which all else is slower: Slurm's
             jobs are looked at ten times a second.
         linger_s: that the dispatcher waits for more candidates, as in `host_cluster`.
@@ -123,14 +126,15 @@ class Scenario:
         out_mb_s: of the submitting host's link, which all transfers share.
         in_mb_s: of each host's link.
         latency_s: of a message, and of a submission.
-        stays: the process of a place takes further shards.
-        idle_s: after which a process without a shard ends, as in `host_run`.
+        idle_s: after which a process without a shard ends, as in `host_run`, or in `slurm_executor`.
         baseline_s: of a host's first shard, fresh inputs included; its other shards wait for it.
-        start_s: until the engine's worker has a shard; the policy does not see it.
+        start_s: until a new worker of the engine has a shard; the policy does not see it.
+        again_s: until one that has done others has it.
         first_s: mean overhead of the first shard of a process: its start, servers, choice of what is timed.
         overhead_s: mean overhead of a later one; both have a lognormal spread of `overhead_sigma`.
-        fresh_s: mean of fresh inputs, which a shard with candidates that are not told makes anew; the policy
-            takes it for overhead. In a shard that makes the baseline it is a part of that.
+        fresh_s: mean of fresh inputs, which a shard makes anew if its host did not know the constants of one
+            of its candidates; the policy takes it for overhead. In a shard that makes the baseline it is a
+            part of that.
         warm_s: by which the first check of a process takes longer; the policy takes that for checks.
         check_s: mean of a check, with a lognormal spread of `check_sigma`.
         straggler_share: of the checks, each of which takes `straggler_factor` times `check_s`.
@@ -160,10 +164,10 @@ class Scenario:
     out_mb_s: float = 125.0
     in_mb_s: float = 125.0
     latency_s: float = 0.001
-    stays: bool = True
     idle_s: float = 20.0
     baseline_s: float = 25.0
     start_s: float = 0.02
+    again_s: float = 0.02
     first_s: float = 3.0
     overhead_s: float = 0.05
     overhead_sigma: float = 0.3
@@ -195,7 +199,7 @@ class Scenario:
 #: What an engine's jobs cost.
 ENGINES: dict[str, dict[str, Any]] = {
     "ray": {},
-    "slurm": {"stays": False, "start_s": 1.0, "follow_s": 0.0015},
+    "slurm": {"start_s": 1.0, "again_s": 0.1, "idle_s": 5.0, "follow_s": 0.0015},
 }
 
 
@@ -224,9 +228,9 @@ def scenario_of(document: dict[str, Any], base: Scenario) -> Scenario:
 class Candidate:
     """A candidate. `judged` counts its verdicts: one, or none if it was given up."""
 
+    number: int
     check_s: float
     passes: bool
-    is_told: bool = True
     losses: int = 0
     judged: int = 0
     is_given_up: bool = False
@@ -260,12 +264,14 @@ class Host:
         is_listed: the engine says that it is there.
         has: what it has of bundle and baseline.
         waiting: its shards that wait for one of them, in the order of their arrival.
+        told: number of candidates of whose constants it has made fresh inputs.
     """
 
     is_up: bool = True
     is_listed: bool = True
     has: set[str] = field(default_factory=set)
     waiting: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    told: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -276,6 +282,7 @@ class Shard:
         begun: candidates whose check was begun.
         makes_baseline: fresh inputs included.
         unsent: those that have passed; their verdicts come at the end.
+        told: number of candidates whose constants it was told.
     """
 
     candidates: list[Candidate]
@@ -287,6 +294,7 @@ class Shard:
     is_lost: bool = False
     makes_baseline: bool = False
     unsent: list[Candidate] = field(default_factory=list)
+    told: int = 0
 
     @property
     def unbegun(self) -> int:
@@ -441,11 +449,7 @@ class ClusterModel:
         self._costs = ShardCosts()
         passing = Random(f"{seed} passing")
         self.candidates = [
-            Candidate(
-                check_s=seconds,
-                passes=passing.random() < scenario.passing_share,
-                is_told=number < scenario.told,
-            )
+            Candidate(number=number, check_s=seconds, passes=passing.random() < scenario.passing_share)
             for number, seconds in enumerate(scenario.durations(Random(f"{seed} checks")))
         ]
         self._hosts = [Host() for _ in range(scenario.hosts)]
@@ -457,6 +461,7 @@ class ClusterModel:
         self._prepared = self._done = self._running = self._shards = self._short = self._lost_hosts = 0
         self._is_preparing = self._is_wanted = self._is_dispatching = False
         self._unbegun = self._checking = self._missing = 0
+        self._counted_s = -COUNT_S
 
     def run(self) -> Outcome:
         self._events.after(self._is.bundle_mb / self._is.pack_mb_s, self._begin)
@@ -508,7 +513,7 @@ class ClusterModel:
             return
         if self._prepared - self._done < self._ahead:
             self._is_preparing = True
-            known_s = 0.0 if self.candidates[self._prepared].is_told else self._is.known_s
+            known_s = 0.0 if self._prepared < self._is.told else self._is.known_s
             self._server.do(known_s + self._is.prepare_s, self._has_prepared)
 
     def _has_prepared(self) -> None:
@@ -526,8 +531,11 @@ class ClusterModel:
             self._events.after(self._is.linger_s, self._look)
 
     def _look(self) -> None:
-        self._is_wanted = False
-        self._server.do(self._is.dispatch_s + self._is.ledger_s * len(self.candidates), self._dispatch)
+        self._is_wanted, seconds = False, self._is.dispatch_s
+        if self._events.now >= self._counted_s + COUNT_S:
+            self._counted_s = self._events.now
+            seconds += self._is.ledger_s * len(self.candidates)
+        self._server.do(seconds, self._dispatch)
 
     def _dispatch(self) -> None:
         places = sum(self._is.slots for host in self._hosts if host.is_listed)
@@ -552,7 +560,7 @@ class ClusterModel:
 
     def _submit(self, candidates: list[Candidate], seconds: float) -> None:
         place = self._free.popleft()
-        shard = place.shard = Shard(candidates, place)
+        shard = place.shard = Shard(candidates, place, told=max(self._prepared, self._is.told))
         self._shards += 1
         self._follow(1)
         self._unbegun += shard.unbegun
@@ -604,13 +612,15 @@ class ClusterModel:
     def _start(self, shard: Shard) -> None:
         if not shard.is_lost:
             self._account.turn(shard.place, "start")
-            self._events.after(self._is.start_s, partial(self._begin_shard, shard))
+            is_kept = self._events.now <= shard.place.kept_until
+            seconds = self._is.again_s if is_kept else self._is.start_s
+            self._events.after(seconds, partial(self._begin_shard, shard, is_kept=is_kept))
 
-    def _begin_shard(self, shard: Shard) -> None:
+    def _begin_shard(self, shard: Shard, *, is_kept: bool) -> None:
         if shard.is_lost:
             return
         shard.began_s = self._events.now
-        if self._events.now <= shard.place.kept_until:
+        if is_kept:
             self._open(shard, is_first=False)
             return
         host, overhead = shard.place.host, partial(self._open, shard, is_first=True)
@@ -649,12 +659,15 @@ class ClusterModel:
         overhead_s = drawn(self._random, mean, self._is.overhead_sigma)
         warm_s = self._is.warm_s if is_first else 0.0
         check = partial(self._check_first, shard, warm_s)
-        is_fresh = shard.makes_baseline or all(one.is_told for one in shard.candidates)
+        if shard.makes_baseline:
+            shard.place.host.told = shard.told
+        is_fresh = all(one.number < shard.place.host.told for one in shard.candidates)
         self._events.after(overhead_s, check if is_fresh else partial(self._make_fresh, shard, check))
 
     def _make_fresh(self, shard: Shard, then: Callable[[], None]) -> None:
         if not shard.is_lost:
             self._account.turn(shard.place, "fresh")
+            shard.place.host.told = shard.told
             self._events.after(drawn(self._random, self._is.fresh_s, self._is.overhead_sigma), then)
 
     def _check_first(self, shard: Shard, warm_s: float) -> None:
@@ -699,8 +712,7 @@ class ClusterModel:
             self._receive(1, partial(self._has_judged, passed))
         overhead_s, checks_s = shard.first_s - shard.began_s, self._events.now - shard.first_s
         self._receive(1, partial(self._has_ended, shard, overhead_s, checks_s))
-        if self._is.stays:
-            shard.place.kept_until = self._events.now + self._is.idle_s
+        shard.place.kept_until = self._events.now + self._is.idle_s
         self._release(shard.place)
 
     # --- losses ----------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ class ClusterHosts:
         self._fault: EnvironmentFault | None = None
         self._places = 1
         self._coming, self._counted_s = 0, -_COUNT_S
-        self._constants: tuple[Constant, ...] = ()
+        self._constants: dict[Constant, None] = {}
 
     # --- the run's side --------------------------------------------------------------------------------
 
@@ -188,7 +188,9 @@ class ClusterHosts:
 
     def use_constants(self, constants: Sequence[Constant]) -> None:
         """Have fresh inputs made of these, too; see `run.remote_hosts.RemoteHosts`."""
-        self._constants = tuple(dict.fromkeys((*self._constants, *constants)))[:_MOST_CONSTANTS]
+        for constant in constants:
+            if len(self._constants) < _MOST_CONSTANTS:
+                self._constants[constant] = None
 
     async def idle(self) -> None:
         """Return when no job is followed any more."""
@@ -550,7 +552,7 @@ class ClusterHosts:
             variables=shared_variables(os.environ, context.settings.pass_env),
             wants_evidence=self._wants_evidence and not is_race,
             submissions=tuple(entry.submission for entry in entries),
-            constants=self._constants,
+            constants=tuple(self._constants),
             steps=tuple(steps),
             before=before,
         )

@@ -1,7 +1,10 @@
 """Jobs of Slurm, submitted by submitit; `local` runs the same jobs as processes of this machine.
 
-Job, bundle and messages are files of a folder that all hosts share. The submitting process touches one of
-them from time to time: a job that does not see that any more ends, as does one whose name is in `cancelled`.
+A job of Slurm is a worker: it executes one of our jobs, and others that come within some seconds of the
+last. Jobs, bundle and messages are files of a folder that all hosts share: `worker1.0` is a worker's first
+job, and `worker1.0.messages` is what it said of it. An empty `worker1.1` is the end, written by the side that
+does not want to go on. The submitting process touches `alive` from time to time: a worker that does not see
+that any more ends, as does one with a file `cancelled`.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,6 +39,8 @@ _BEAT_S, _DEAD_S, _DEAD_HERE_S = 2.0, 120.0, 10.0
 _DEAD_FOR_S = 3600.0
 #: Longest wait for the end of processes of this machine.
 _END_S = 10.0
+#: So long a worker waits for its next job.
+_WAIT_S = 5.0
 #: How often files are looked at.
 _LOOK_S = 0.1
 #: Limit of a job where the options name none.
@@ -42,25 +49,47 @@ _ALIVE, _BUNDLE = "alive", "bundle"
 
 
 def run_in_job(folder: str, name: str, dead_s: float) -> None:
-    """Execute a job in a process of this host, and write its messages to a file.
+    """Execute jobs in a process of this host, one after the other, and write their messages to files.
 
     Args:
         folder: that the hosts share.
-        name: of the job.
+        name: of the worker.
         dead_s: seconds after which the submitting process counts as dead if it does not show that it lives.
     """
     place = Path(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # submitit's own handler lets it pass
     threading.Thread(target=_watch, args=(place, name, dead_s), daemon=True).start()
-    job = (place / f"{name}.job").read_text(encoding="utf-8")
-    with (place / f"{name}.messages").open("ab", buffering=0) as out:
+    try:
+        for number in count():
+            path = place / f"{name}.{number}"
+            job = _next_job(path)
+            if not job or not _is_done(job, place, path.with_name(f"{path.name}.messages")):
+                return
+    finally:
+        end_kept()
+
+
+def _next_job(path: Path) -> str:
+    """Return the next job; empty: none has come, or none shall come."""
+    until = time.monotonic() + _WAIT_S
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    with suppress(FileExistsError):
+        path.touch(exist_ok=False)
+    return path.read_text(encoding="utf-8")
+
+
+def _is_done(job: str, place: Path, messages: Path) -> bool:
+    """Execute a job; return whether it was done."""
+    message: Message = {}
+    with messages.open("ab", buffering=0) as out:
         for message in messages_of(job, os.uname().nodename, (place / _BUNDLE).read_bytes):
             out.write(json.dumps(message).encode() + b"\n")
-    end_kept()
+    return bool(message["t"] == "ended")
 
 
 def _watch(place: Path, name: str, dead_s: float) -> None:
-    """End this process when nobody wants its job any more."""
+    """End this process when nobody wants its jobs any more."""
     beat, since = 0, time.monotonic()
     while time.monotonic() - since < dead_s and not (place / f"{name}.cancelled").exists():
         with suppress(OSError):
@@ -70,52 +99,97 @@ def _watch(place: Path, name: str, dead_s: float) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-class SlurmTask:
-    """A job of Slurm; a `hosts.cluster.host_job.HostTask`."""
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A job of Slurm.
 
-    def __init__(self, job: Any, place: Path, name: str) -> None:
-        self._job, self._place, self._name = job, place, name
+    Attributes:
+        job: of submitit.
+        given: number of our jobs that it was given.
+        host: that it has named; empty before.
+    """
+
+    place: Path
+    name: str
+    job: Any = None
+    given: int = 0
+    host: str = ""
+
+    def give(self, job: str) -> str:
+        """Give it a job, or the end if that is empty; return the job's name, empty if it takes none."""
+        name = f"{self.name}.{self.given}"
+        new = self.place / f"{name}.new"
+        new.write_text(job, encoding="utf-8")
+        try:
+            (self.place / name).hardlink_to(new)  # whole, and only if it has not ended
+        except FileExistsError:
+            return ""
+        finally:
+            new.unlink()
+        self.given += 1
+        return name
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return bool(self.job.done())
+
+    def words(self) -> str:
+        """Return what it said last."""
+        said = f"{self.job.stdout() or ''}\n{self.job.stderr() or ''}".strip() or f"state {self.job.state}"
+        return said.splitlines()[-1]
+
+    def end(self) -> None:
+        """End it at once."""
+        with suppress(OSError):
+            (self.place / f"{self.name}.cancelled").touch()
+        with suppress(Exception):
+            self.job.cancel(check=False)
+
+
+class SlurmTask:
+    """A job that a worker was given; a `hosts.cluster.host_job.HostTask`.
+
+    Args:
+        path: of the messages.
+        done: called once the worker has done it, and can take another one.
+    """
+
+    def __init__(self, worker: _Worker, path: Path, done: Callable[[], object]) -> None:
+        self._worker, self._path, self._done = worker, path, done
         self._is_over = False
 
     def messages(self) -> Iterator[Message]:
         """Yield messages until the last one."""
-        begun = b""
-        path = self._place / f"{self._name}.messages"
-        read = 0
+        begun, read = b"", 0
         while not self._is_over:
-            is_done = self._job.done()  # before the file is read: then nothing more is written
-            with suppress(OSError), path.open("rb") as file:  # not there yet; a shared disk may stumble
+            is_gone = self._worker.is_gone  # before the file is read: then nothing more is written
+            with suppress(OSError), self._path.open("rb") as file:  # not there yet; a shared disk may stumble
                 file.seek(read)
                 begun += file.read()
                 read = file.tell()
             *lines, begun = begun.split(b"\n")
             for line in lines:
                 message: Message = json.loads(line)
+                self._worker.host = message.get("host", self._worker.host)
                 self._is_over = message["t"] in {"ended", "fault", "lost"}
+                if message["t"] == "ended":
+                    self._done()
                 yield message
-            if is_done and not self._is_over:
+            if is_gone and not self._is_over:
                 self._is_over = True
-                yield {"t": "lost", "why": f"its job {self._job.job_id} is over: {self._words()}"}
+                yield {
+                    "t": "lost",
+                    "why": f"its job {self._worker.job.job_id} is over: {self._worker.words()}",
+                }
             elif not lines:
                 time.sleep(_LOOK_S)
 
-    def _words(self) -> str:
-        said = f"{self._job.stdout() or ''}\n{self._job.stderr() or ''}".strip() or f"state {self._job.state}"
-        return said.splitlines()[-1]
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return bool(self._job.done())
-
     def cancel(self) -> None:
-        """End the job; one that is over is left alone."""
+        """End the job with its worker; one that is over is left alone."""
         if not self._is_over:
             self._is_over = True
-            with suppress(OSError):
-                (self._place / f"{self._name}.cancelled").touch()
-            with suppress(Exception):
-                self._job.cancel(check=False)
+            self._worker.end()
 
 
 class SlurmExecutor:
@@ -146,8 +220,10 @@ class SlurmExecutor:
             folder.mkdir(parents=True, exist_ok=True)
             _remove_dead(folder)
             self._place = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
-        self._names = (f"job{number}" for number in count(1))
-        self._tasks: list[SlurmTask] = []
+        self._names = (f"worker{number}" for number in count(1))
+        self._workers: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        self._turn = threading.Lock()
         try:
             cluster = LOCAL if self._is_local else "slurm"
             self._executor = submitit.AutoExecutor(folder=self._place / "submitit", cluster=cluster)
@@ -184,32 +260,49 @@ class SlurmExecutor:
         """Submit a job; see `hosts.cluster.host_job.HostExecutor`."""
         if wanted and not self._is_local:
             raise EnvironmentFault("HOST_GONE", "Slurm places every job anew.")
+        with cache_faults(self._place), self._turn:
+            worker, name = self._taken(job, is_race=is_race, avoid=avoid) or self._begun(
+                job, is_race=is_race, avoid=avoid
+            )
+        # A host that was held for a race is given back.
+        done = partial(worker.give, "") if is_race else partial(self._idle.append, worker)
+        return SlurmTask(worker, self._place / f"{name}.messages", done)
+
+    def _taken(self, job: str, *, is_race: bool, avoid: Collection[str]) -> tuple[_Worker, str] | None:
+        """Give a job to a worker that is idle, if there is one; those that may not have it are ended."""
+        while self._idle:
+            worker = self._idle.pop()
+            may_have = not (is_race or worker.host in avoid or worker.is_gone)
+            name = worker.give(job if may_have else "")
+            if name and may_have:
+                return worker, name
+        return None
+
+    def _begun(self, job: str, *, is_race: bool, avoid: Collection[str]) -> tuple[_Worker, str]:
+        """Submit a worker that begins with a job."""
         left_out = ",".join(filter(None, (self._options.get("exclude"), *sorted(avoid))))
         options: dict[str, Any] = {**self._options, **({"exclude": left_out} if left_out else {})}
         options |= {"exclusive": True} if is_race else {}
-        name, dead_s = next(self._names), _DEAD_HERE_S if self._is_local else _DEAD_S
-        with cache_faults(self._place):
-            (self._place / f"{name}.job").write_text(job, encoding="utf-8")
-            self._executor.update_parameters(
-                name="codeflash-parallel",
-                timeout_min=_LONGEST_MIN,
-                slurm_additional_parameters=options,
-            )
-            try:
-                submitted = self._executor.submit(run_in_job, str(self._place), name, dead_s)
-            except self._failed as error:
-                said = str(error).strip().splitlines()[-1:]
-                raise EnvironmentFault("NO_CLUSTER", f"sbatch refuses the job: {' '.join(said)}") from error
-        task = SlurmTask(submitted, self._place, name)
-        self._tasks.append(task)
-        return task
+        worker, dead_s = _Worker(self._place, next(self._names)), _DEAD_HERE_S if self._is_local else _DEAD_S
+        name = worker.give(job)
+        self._executor.update_parameters(
+            name="codeflash-parallel", timeout_min=_LONGEST_MIN, slurm_additional_parameters=options
+        )
+        try:
+            worker.job = self._executor.submit(run_in_job, str(self._place), worker.name, dead_s)
+        except self._failed as error:
+            said = str(error).strip().splitlines()[-1:]
+            raise EnvironmentFault("NO_CLUSTER", f"sbatch refuses the job: {' '.join(said)}") from error
+        self._workers.append(worker)
+        return worker, name
 
     def close(self) -> None:
         """End what still runs, and remove the folder."""
-        for task in self._tasks:
-            task.cancel()
+        for worker in self._workers:
+            if not worker.is_gone:
+                worker.end()
         until = time.monotonic() + (_END_S if self._is_local else 0)
-        while time.monotonic() < until and not all(task.is_gone for task in self._tasks):
+        while time.monotonic() < until and not all(worker.is_gone for worker in self._workers):
             time.sleep(_LOOK_S)
         self._closing.set()
         self._beats.join()

@@ -102,7 +102,7 @@ class CheckCoordinator:
     async def tell_constants(self, source: Entries) -> None:
         """Tell other hosts the constants of the first candidates: all of them make the same inputs.
 
-        Those of later ones are found by the hosts that check them: nobody waits until all are prepared.
+        Those of later ones are told as they come: nobody waits until all are prepared.
         """
         there = known(source, min(self._context.settings.max_candidates or _TOLD, _TOLD))
         candidates = await self._preparer.prepare_all(there)
@@ -206,6 +206,8 @@ class CheckCoordinator:
                 entry, CandidateStatus.DUPLICATE, Code.SAME_CODE, reason, duplicate_of=original
             )
             return
+        if self._hosts is not None:
+            self._hosts.use_constants(self._fresh.constants_in(made))
         self._ledger.move(entry, Step.ENQUEUE)
         entry.time.begin_wait(monotonic_ns())
 

@@ -110,13 +110,17 @@ class FreshInputs(Examination):
         self.known = known if known.derived else None
 
     def constants_of(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
-        """Return the constants of the run and of all candidates, taken in turns, and those of the targets."""
-        found = [self.context.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
+        """Return the constants of all candidates, taken in turns, of the run, and of the targets."""
+        found = [self.constants_in(candidate) for candidate in candidates]
         theirs = (c for c in chain.from_iterable(zip_longest(*found)) if c is not None)
         runner, sources = self.context.runner, self.context.plan.sources
         names = {path: [t.qualname for t in runner.targets if t.path == path] for path in sources}
         own = (c for path, text in sources.items() for c in constants_of(text, names[path]))
-        return tuple(dict.fromkeys((*self.constants, *theirs, *own)))
+        return tuple(dict.fromkeys((*theirs, *self.constants, *own)))
+
+    def constants_in(self, candidate: Candidate) -> tuple[Constant, ...]:
+        """Return the constants of a candidate that are tried."""
+        return self.context.changes.constants(candidate)[:_MOST_CONSTANTS]
 
     async def _learned(self, folder: Path, wanted: DerivationRequest) -> Baseline:
         """Make inputs and the baseline's calls with them; of the captured calls one of each target."""

@@ -35,6 +35,7 @@ FREE = Scenario(
     latency_s=0,
     baseline_s=0,
     start_s=0,
+    again_s=0,
     first_s=0,
     overhead_s=0,
     fresh_s=0,
@@ -53,6 +54,7 @@ def made(scenario: Scenario, seed: int = 1) -> Outcome:
 def test_rules_are_those_of_the_dispatcher() -> None:
     assert (cluster_model.AHEAD, cluster_model.ALONE) == (host_cluster._AHEAD, host_cluster._ALONE)
     assert Scenario().linger_s == host_cluster._LINGER_S
+    assert cluster_model.COUNT_S == host_cluster._COUNT_S
     assert Scenario().idle_s == host_run._IDLE_S
     assert check_coordinator.AHEAD == cluster_model.LEAST_AHEAD
     assert Scenario().told == check_coordinator._TOLD
@@ -94,12 +96,19 @@ def test_nothing_is_lost_where_nothing_costs_anything(places: tuple[int, int]) -
     assert outcome.makespan_s == pytest.approx(1000 * FREE.check_s / (hosts * slots))
 
 
-@pytest.mark.parametrize(("stays", "idle_s"), [(True, 20), (True, 0), (False, 20)])
-def test_a_process_that_stays_has_its_costs_once(stays: bool, idle_s: float) -> None:
-    costs = replace(FREE, first_s=8, warm_s=2, overhead_sigma=0, linger_s=1, stays=stays, idle_s=idle_s)
+@pytest.mark.parametrize("idle_s", [20, 0])
+def test_a_process_that_stays_has_its_costs_once(idle_s: float) -> None:
+    costs = replace(FREE, first_s=8, warm_s=2, overhead_sigma=0, linger_s=1, idle_s=idle_s)
     outcome = made(costs)
     firsts = outcome.shares["first"] * outcome.makespan_s * costs.places
-    assert firsts == pytest.approx(10 * (costs.places if stays and idle_s else outcome.shards))
+    assert firsts == pytest.approx(10 * (costs.places if idle_s else outcome.shards))
+
+
+def test_constants_of_later_candidates_cost_each_host_one_more_making() -> None:
+    costs = replace(FREE, hosts=10, slots=1, told=1, fresh_s=3, overhead_sigma=0)
+    outcome = made(costs)
+    makings = outcome.shares["fresh"] * outcome.makespan_s * costs.places / costs.fresh_s
+    assert 0 < makings <= 2 * costs.hosts < outcome.shards
 
 
 @pytest.mark.parametrize(("told", "waits_s"), [(1000, 10), (500, 5), (5000, 10)])
@@ -110,13 +119,8 @@ def test_no_shard_is_sent_before_the_first_candidates_are_known(told: int, waits
     assert waits_s <= idle_s + 1e-6 < waits_s + 1
 
 
-@pytest.mark.parametrize(("told", "are_fresh"), [(1000, 0), (0, 1)])
-def test_a_shard_with_new_constants_makes_fresh_inputs(told: int, are_fresh: int) -> None:
-    costs = replace(FREE, told=told, fresh_s=2, overhead_sigma=0)
-    outcome = made(costs)
-    spent = outcome.shares["fresh"] * outcome.makespan_s * costs.places
-    # The shard that makes a host's baseline has them from that.
-    assert spent == pytest.approx(2 * are_fresh * (outcome.shards - costs.hosts))
+def test_where_all_constants_are_told_the_baseline_has_all_fresh_inputs() -> None:
+    assert made(replace(FREE, told=1000, fresh_s=2)).shares["fresh"] == 0
 
 
 def test_candidates_that_do_not_divide_leave_places_idle() -> None:
@@ -130,7 +134,8 @@ def test_candidates_that_do_not_divide_leave_places_idle() -> None:
     [
         ("bundle", {"bundle_mb": 500}),
         ("baseline", {"baseline_s": 30}),
-        ("start", {"start_s": 5}),
+        ("start", {"start_s": 20}),
+        ("start", {"again_s": 5}),
         ("overhead", {"overhead_s": 5}),
         ("first", {"first_s": 10}),
         ("first", {"warm_s": 10}),

@@ -96,7 +96,7 @@ def test_costs_of_few_shards_are_their_mean(shards: list[tuple[int, int, int]]) 
 @given(st.lists(MEASURED, max_size=30))
 def test_first_shards_are_forgotten(shards: list[tuple[int, int, int]]) -> None:
     """Hosts make their baselines for them: what those cost is not what later shards cost."""
-    costs = costs_of(*shards, *[(2, 30, 10)] * 100)
+    costs = costs_of(*shards, *[(2, 30, 10)] * 200)
     assert (costs.overhead_s, costs.check_s) == (pytest.approx(2.0), pytest.approx(3.0))
 
 

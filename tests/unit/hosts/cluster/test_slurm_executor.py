@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aftermath import processes_of
 from harness import wait_for
-from host_jobs import host_job, refused_job, text_of_job
+from host_jobs import host_job, own_stamp, refused_job, text_of_job
 from worktree_support import World, request, world
 
 from codeflash_parallel.hosts.cluster import slurm_executor
@@ -22,6 +22,7 @@ from codeflash_parallel.hosts.cluster.host_checkout import bundle_of
 from codeflash_parallel.hosts.cluster.host_job import Message
 from codeflash_parallel.hosts.cluster.slurm_executor import SlurmExecutor
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.run.remote_hosts import RunPart
 from codeflash_parallel.workspace.cache_layout import remove_tree
 
 pytest.importorskip("submitit")
@@ -48,13 +49,13 @@ def opened(folder: Path, options: str = "local", jobs: int = 4) -> Iterator[Slur
         yield executor
     finally:
         executor.close()
-        for task in executor._tasks:
-            ended(task)
+        for worker in executor._workers:
+            ended(worker)
 
 
-def ended(task: Any) -> None:
-    """Wait for the process of a job, which nobody else does."""
-    task._job._process.wait(DEADLINE_S)
+def ended(worker: Any) -> None:
+    """Wait for the process of a worker, which nobody else does."""
+    worker.job._process.wait(DEADLINE_S)
 
 
 def submitted(executor: SlurmExecutor, job: str) -> Any:
@@ -71,7 +72,7 @@ def test_the_messages_of_a_job(folder: Path) -> None:
         task = submitted(executor, refused_job())
         (fault,) = task.messages()
         assert (fault["t"], fault["code"], fault["host"]) == ("fault", "OTHER_VERSION", HERE)
-        ended(task)
+        ended(executor._workers[0])  # a worker whose host is unfit takes no other job
         task.cancel()  # it is over
 
 
@@ -118,7 +119,7 @@ async def test_a_job_whose_process_is_killed_is_lost(folder: Path, world: World,
         os.kill(int(worker), signal.SIGKILL)
         *_, lost = task.messages()
         assert lost["t"] == "lost"
-        assert lost["why"].startswith(f"its job {task._job.job_id} is over: ")
+        assert lost["why"].startswith(f"its job {executor._workers[0].job.job_id} is over: ")
         assert "\n" not in lost["why"]
         assert wait_for(lambda: not processes_of(folder), DEADLINE_S), processes_of(folder)
 
@@ -130,10 +131,68 @@ async def test_closing_ends_what_runs_and_removes_the_folder(
     folder: Path, world: World, tmp_path: Path
 ) -> None:
     with opened(folder) as executor:
-        task = await long_job(world, executor, tmp_path / "begun")
+        await long_job(world, executor, tmp_path / "begun")
         executor.close()
-        assert task.is_gone  # it waits for the processes of this machine
+        assert executor._workers[0].is_gone  # it waits for the processes of this machine
     # The fixture looks at what is left.
+
+
+# --- workers -----------------------------------------------------------------------------------------------
+
+
+def probe_job() -> str:
+    """Return a job that is done at once."""
+    return text_of_job(host_job(part=RunPart.PROBE, stamp=own_stamp()))
+
+
+def done(task: Any) -> None:
+    """Wait until a job is done."""
+    *_, last = task.messages()
+    assert last["t"] == "ended", last
+
+
+@pytest.mark.slow
+def test_a_worker_takes_the_next_job_and_one_that_works_does_not(folder: Path) -> None:
+    with opened(folder) as executor:
+        done(submitted(executor, probe_job()))
+        second, beside = submitted(executor, probe_job()), submitted(executor, probe_job())
+        assert [worker.given for worker in executor._workers] == [2, 1]
+        done(second)
+        done(beside)
+
+
+@pytest.mark.slow
+def test_a_worker_that_may_not_have_a_job_ends(folder: Path) -> None:
+    with opened(folder) as executor:
+        done(submitted(executor, probe_job()))
+        executor.submit(probe_job(), is_race=False, avoid=(HERE,))
+        idle, other = executor._workers
+        ended(idle)
+        assert (idle.given, other.given) == (2, 1)  # the second one was the end
+
+
+@pytest.mark.slow
+def test_a_race_has_a_worker_of_its_own_and_gives_its_host_back(folder: Path) -> None:
+    with opened(folder) as executor:
+        done(submitted(executor, probe_job()))
+        done(executor.submit(probe_job(), is_race=True, avoid=()))
+        assert len(executor._workers) == 2
+        for worker in executor._workers:
+            ended(worker)
+
+
+@pytest.mark.slow
+def test_a_worker_that_waits_in_vain_ends_and_another_one_takes_the_next_job(
+    folder: Path,
+) -> None:
+    with opened(folder) as executor:
+        done(submitted(executor, probe_job()))
+        first = executor._workers[0]
+        ended(first)
+        assert (executor._place / "worker1.1").read_text() == ""
+        assert first.give(probe_job()) == ""
+        done(submitted(executor, probe_job()))
+        assert [worker.given for worker in executor._workers] == [1, 1]
 
 
 # --- places ------------------------------------------------------------------------------------------------

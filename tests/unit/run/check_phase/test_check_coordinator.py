@@ -62,7 +62,10 @@ class Fresh:
         self.known, self._constants = None, constants
 
     def constants_of(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
-        return (*self._constants, *(candidate.id for candidate in candidates))
+        return (*(candidate.id for candidate in candidates), *self._constants)
+
+    def constants_in(self, candidate: Candidate) -> tuple[Constant, ...]:
+        return (candidate.id,)
 
     async def cover(self, _entries: object) -> None:
         """There are none."""
@@ -235,4 +238,15 @@ async def test_constants_of_the_whole_run_are_used_besides(
     hosts = Hosts()
     check, ledger = made(tmp_path, monkeypatch, hosts, constants=(7, "seven"))
     await check.tell_constants([ledger.add(submission("one"))])
-    assert hosts.told == [7, "seven", "one"]
+    assert hosts.told == ["one", 7, "seven"]
+
+
+@pytest.mark.anyio
+async def test_constants_of_later_candidates_are_told_before_they_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Hosts()
+    monkeypatch.setattr(check_coordinator, "HostExaminer", lambda context, _hosts: Examiner(context))
+    check, ledger = made(tmp_path, monkeypatch, hosts)
+    await check.screen([ledger.add(submission(name)) for name in ("one", "nonsense", "one copy", "wrong")])
+    assert hosts.told == ["one", "wrong", "wrong again", "right"]
