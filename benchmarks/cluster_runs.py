@@ -175,7 +175,7 @@ def wait_for(condition: Callable[[], object], seconds: float) -> bool:
     return False
 
 
-def overhead(made: Place, _args: argparse.Namespace) -> dict[str, Any]:
+def overhead(made: Place, args: argparse.Namespace) -> dict[str, Any]:
     rows = []
     for name, options in (("local", ["-j", "2"]), ("cluster, cold", made.options), ("cluster", made.options)):
         began = time.monotonic()
@@ -196,7 +196,36 @@ def overhead(made: Place, _args: argparse.Namespace) -> dict[str, Any]:
             row["checks_s"] = round(sum(host["checks_s"] for host in hosts) / shards, 2)
         rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
-    return {"rows": rows, "load": os.getloadavg()[0], "cores": os.cpu_count()}
+    scenarios = [scenario(rows[1], rows[2], made, args.candidates, is_cold=cold) for cold in (True, False)]
+    return {"rows": rows, "load": os.getloadavg()[0], "cores": os.cpu_count(), "scenarios": scenarios}
+
+
+def scenario(
+    cold: dict[str, Any], warm: dict[str, Any], made: Place, candidates: int, *, is_cold: bool
+) -> dict[str, Any]:
+    """Return what `cluster_model.py --check` takes: one of the two runs, with the costs of both."""
+    hosts = len(made.nodes) or 1
+    slots = SLOTS if made.nodes else os.cpu_count() or 2
+    row = cold if is_cold else warm
+    # The first shard of a place has nearly all of the overhead.
+    overhead_s = {
+        name: one["overhead_s"] * one["shards"] / (hosts * slots)
+        for name, one in (("cold", cold), ("warm", warm))
+    }
+    return {
+        "name": row["run"],
+        "measured_s": row["behaviour_s"],
+        "hosts": hosts,
+        "slots": slots,
+        "candidates": candidates,
+        "bundle_mb": 0.1,
+        "first_s": overhead_s["warm"],
+        "baseline_s": overhead_s["cold"] - overhead_s["warm"] if is_cold else 0.0,
+        "check_s": row["checks_s"] * row["shards"] / candidates,
+        "warm_s": 0.0,
+        "straggler_share": 0.0,
+        "loss_per_h": 0.0,
+    }
 
 
 def races(made: Place, args: argparse.Namespace) -> dict[str, Any]:
