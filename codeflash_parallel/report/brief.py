@@ -89,7 +89,7 @@ def _line(candidate: CandidateResult, length: int) -> str:
     if candidate.duplicate_of:
         parts.append(f"same as {one_line(candidate.duplicate_of)}")
     elif length and candidate.status.is_best and candidate.hints:
-        parts.append(_short(f"review: {one_line(candidate.hints[0])}", length))
+        parts.append(_short(one_line(f"review: {candidate.hints[0]}"), length))
     elif length and candidate.status not in _PLAIN and candidate.code not in _CLEAR:
         parts.append(_short(one_line(candidate.reason), length))
     return ", ".join(part for part in parts if part)
