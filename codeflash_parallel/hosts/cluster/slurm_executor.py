@@ -39,8 +39,8 @@ _BEAT_S, _DEAD_S, _DEAD_HERE_S = 2.0, 120.0, 10.0
 _DEAD_FOR_S = 3600.0
 #: Longest wait for the end of processes of this machine.
 _END_S = 10.0
-#: So long a worker waits for its next job.
-_WAIT_S = 5.0
+#: So long a worker waits for its next job, and so much time it has to have left for it.
+_WAIT_S, _SHARD_S = 5.0, 600.0
 #: How often files are looked at.
 _LOOK_S = 0.1
 #: Limit of a job where the options name none.
@@ -62,16 +62,21 @@ def run_in_job(folder: str, name: str, dead_s: float) -> None:
     try:
         for number in count():
             path = place / f"{name}.{number}"
-            job = _next_job(path)
+            job = _next_job(path, _WAIT_S if _has_time() or not number else 0.0)
             if not job or not _is_done(job, place, path.with_name(f"{path.name}.messages")):
                 return
     finally:
         end_kept()
 
 
-def _next_job(path: Path) -> str:
+def _has_time() -> bool:
+    """Return whether the time of this job of Slurm is enough for another shard; older Slurms do not say."""
+    return time.time() + _SHARD_S < float(os.environ.get("SLURM_JOB_END_TIME", "inf"))
+
+
+def _next_job(path: Path, wait_s: float) -> str:
     """Return the next job; empty: none has come, or none shall come."""
-    until = time.monotonic() + _WAIT_S
+    until = time.monotonic() + wait_s
     while not path.exists() and time.monotonic() < until:
         time.sleep(_LOOK_S)
     with suppress(FileExistsError):

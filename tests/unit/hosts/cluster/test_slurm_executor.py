@@ -195,6 +195,17 @@ def test_a_worker_that_waits_in_vain_ends_and_another_one_takes_the_next_job(
         assert [worker.given for worker in executor._workers] == [1, 1]
 
 
+@pytest.mark.slow
+def test_a_worker_whose_time_is_nearly_over_takes_no_other_job(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 300))
+    with opened(folder) as executor:
+        done(submitted(executor, probe_job()))
+        done(submitted(executor, probe_job()))
+        assert [worker.given for worker in executor._workers] == [1, 1]
+
+
 # --- places ------------------------------------------------------------------------------------------------
 
 
