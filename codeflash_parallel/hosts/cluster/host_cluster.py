@@ -55,6 +55,12 @@ _CANCEL_S = 10.0
 _MOST_CONSTANTS = 2000
 #: Attempts at a race whose host is lost.
 _RACES = 3
+#: So many unfit hosts, and no fit one, are enough to end a run.
+_MOST_UNFIT = 5
+#: Stages of candidates that are not handed over yet.
+_COMING = frozenset({Stage.SUBMITTED, Stage.PREPARING})
+#: A candidate that was lost so often is checked alone.
+_ALONE = 2
 
 
 @asynccontextmanager
@@ -556,14 +562,6 @@ class ClusterHosts:
             steps=tuple(steps),
             before=before,
         )
-
-
-#: So many unfit hosts, and no fit one, are enough to end a run.
-_MOST_UNFIT = 5
-#: Stages of candidates that are not handed over yet.
-_COMING = frozenset({Stage.SUBMITTED, Stage.PREPARING})
-#: A candidate that was lost so often is checked alone.
-_ALONE = 2
 
 
 def _of(shard: Sequence[_Waiting], candidate: str) -> _Waiting:
