@@ -259,6 +259,7 @@ _BUILTINS = frozenset(
         *("int", "float", "complex", "str", "bytes", "list", "tuple", "set", "frozenset", "dict"),
     }
 )
+_COPIES = frozenset({"list", "tuple"})
 
 
 def loosens(old: bytes, new: bytes) -> bool:
@@ -274,11 +275,14 @@ def loosens(old: bytes, new: bytes) -> bool:
 
 def _checks(text: str | bytes) -> Counter[str]:
     found: Counter[str] = Counter()
-    for node in ast.walk(parse(text if isinstance(text, str) else text.decode("utf-8", "replace"))):
+    nodes = list(ast.walk(parse(text if isinstance(text, str) else text.decode("utf-8", "replace"))))
+    iterated = {id(node.iter) for node in nodes if isinstance(node, ast.For | ast.comprehension)}
+    for node in nodes:
         if isinstance(node, ast.ExceptHandler):
             found["except"] += 1
         elif isinstance(node, ast.Raise | ast.Assert):
             found["raise"] += 1
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILTINS:
-            found[node.func.id] += 1
+            # A copy that is made to be iterated checks nothing: without it, iterating fails in the same way.
+            found[node.func.id] += not (node.func.id in _COPIES and id(node) in iterated)
     return found

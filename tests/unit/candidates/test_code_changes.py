@@ -290,6 +290,9 @@ def test_constants_of_some_functions() -> None:
         (b"return f(x)", b"try:\n  return f(x)\n except E:\n  return None", True),
         (b"return f(x)", b"return (", False),
         (b"return len(x) + len(x)", b"n = len(x); return n + n", False),
+        (b"for y in list(x): f(y)", b"f(x)", False),
+        (b"return [f(y) for y in tuple(x)]", b"return [f(y) for y in x]", False),
+        (b"y = list(x)", b"y = x", True),
     ],
 )
 def test_who_swallows_exceptions_or_drops_checks(old: bytes, new: bytes, expected: bool) -> None:
