@@ -190,7 +190,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(tags=["thorough"])
 def cluster(session: nox.Session) -> None:
     """Fixtures and real projects on other hosts: Slurm's jobs as processes, and three nodes of Ray."""
-    verdicts = ("-m", "not campaign", "tests/acceptance/test_fixtures.py")
+    verdicts = ("-m", "", "tests/acceptance/test_fixtures.py")
     real = ("tests/real_projects/test_real_projects.py", "-k", "test_verdicts")
     engines = [name for name, package in (("slurm", "submitit"), ("ray", "ray")) if _is_there(package)]
     for engine in engines:
