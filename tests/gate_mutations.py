@@ -54,6 +54,11 @@ def without(*codes: Code) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return made
 
 
+def without_manners(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Let values of a candidate tell what they hold in any way."""
+    return lambda known, got, *rest: original(known, replace(got, manners=frozenset()), *rest)
+
+
 VALUE_CODES = (Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.FLOAT_DIFFERS, Code.INPUT_MUTATED)
 
 MUTATIONS = (
@@ -139,8 +144,8 @@ MUTATIONS = (
     ),
     Mutation(
         check="how values tell what they hold",
-        seams=(f"{CHECK}.comparison.value_comparison:_other_manner",),
-        made=always(""),
+        seams=(f"{CHECK}.assessment:compare_calls", "codeflash_parallel.warm.slot_servers:compare_calls"),
+        made=without_manners,
         attack="reduce_of_an_argument",
     ),
     Mutation(

@@ -246,7 +246,8 @@ def test_extra_tests_are_in_every_slot_and_not_in_the_tree(place: Place) -> None
     (place.state / "narrow.py").write_text(
         "def shout(text):\n    return text.replace(' ', '').upper().rstrip('!') + '!'\n", encoding="utf-8"
     )
-    options = ("check", *TARGET, "--candidates", str(place.state / "narrow.py"), "--output-format", "json")
+    options = ("check", *TARGET, "--candidates", str(place.state / "narrow.py"), *OUTCOMES)
+    options += ("--output-format", "json")
     assert place.run(*options).document["candidates"][0]["status"] == "undecided"
     before = picture(place.repository)
     finished = place.run(*options, "--extra-tests", str(extra))
