@@ -202,6 +202,7 @@ def test_a_worker_whose_time_is_nearly_over_takes_no_other_job(
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 300))
     with opened(folder) as executor:
         done(submitted(executor, probe_job()))
+        ended(executor._workers[0])
         done(submitted(executor, probe_job()))
         assert [worker.given for worker in executor._workers] == [1, 1]
 
