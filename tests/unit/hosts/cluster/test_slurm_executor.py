@@ -195,16 +195,14 @@ def test_a_worker_that_waits_in_vain_ends_and_another_one_takes_the_next_job(
         assert [worker.given for worker in executor._workers] == [1, 1]
 
 
-@pytest.mark.slow
-def test_a_worker_whose_time_is_nearly_over_takes_no_other_job(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("left_s", "has_time"), [(None, True), (300, False), (3600, True)])
+def test_a_worker_takes_no_other_job_when_its_time_is_nearly_over(
+    monkeypatch: pytest.MonkeyPatch, left_s: int | None, has_time: bool
 ) -> None:
-    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 300))
-    with opened(folder) as executor:
-        done(submitted(executor, probe_job()))
-        ended(executor._workers[0])
-        done(submitted(executor, probe_job()))
-        assert [worker.given for worker in executor._workers] == [1, 1]
+    monkeypatch.delenv("SLURM_JOB_END_TIME", raising=False)
+    if left_s is not None:
+        monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + left_s))
+    assert slurm_executor._has_time() is has_time
 
 
 # --- places ------------------------------------------------------------------------------------------------
