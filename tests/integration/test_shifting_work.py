@@ -140,7 +140,6 @@ async def test_work_moved_to_the_making_of_inputs_is_charged(launcher, tmp_path,
 
 
 async def test_work_put_off_to_one_call_of_many_is_not_overlooked(launcher, tmp_path):
-    """Not all of it: a unit ends between two such calls, and medians of some blocks are under their mean."""
     before, after = loaded(DEBT_MODULE)["work"], loaded(DEBT_MODULE + DEBT_CODE)["work"]
     fooled = best_ns(before, lambda: 1) / best_ns(after, lambda: 1)
 
@@ -149,5 +148,5 @@ async def test_work_put_off_to_one_call_of_many_is_not_overlooked(launcher, tmp_
     )
 
     said = ranking.of("x")
-    assert fooled > 10 * FOOLED
-    assert said.status is not CandidateStatus.WON or said.speedup.estimate < FOOLED, said
+    assert fooled > FOOLED
+    assert said.status is not CandidateStatus.WON, said

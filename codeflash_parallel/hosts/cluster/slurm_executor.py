@@ -160,7 +160,7 @@ class SlurmTask:
         done: called once the worker has done it, and can take another one.
     """
 
-    def __init__(self, worker: _Worker, path: Path, done: Callable[[], object]) -> None:
+    def __init__(self, worker: _Worker, path: Path, done: Callable[[], None]) -> None:
         self._worker, self._path, self._done = worker, path, done
         self._is_over = False
 
@@ -270,7 +270,7 @@ class SlurmExecutor:
                 job, is_race=is_race, avoid=avoid
             )
         # A host that was held for a race is given back.
-        done = partial(worker.give, "") if is_race else partial(self._idle.append, worker)
+        done = partial(_dismiss, worker) if is_race else partial(self._idle.append, worker)
         return SlurmTask(worker, self._place / f"{name}.messages", done)
 
     def _taken(self, job: str, *, is_race: bool, avoid: Collection[str]) -> tuple[_Worker, str] | None:
@@ -312,6 +312,11 @@ class SlurmExecutor:
         self._closing.set()
         self._beats.join()
         remove_tree(self._place)
+
+
+def _dismiss(worker: _Worker) -> None:
+    with suppress(OSError):  # the disk is full: it ends a little later by itself
+        worker.give("")
 
 
 def _remove_dead(folder: Path) -> None:

@@ -96,8 +96,11 @@ def test_costs_of_few_shards_are_their_mean(shards: list[tuple[int, int, int]]) 
 @given(st.lists(MEASURED, max_size=30))
 def test_first_shards_are_forgotten(shards: list[tuple[int, int, int]]) -> None:
     """Hosts make their baselines for them: what those cost is not what later shards cost."""
-    costs = costs_of(*shards, *[(2, 30, 10)] * 200)
-    assert (costs.overhead_s, costs.check_s) == (pytest.approx(2.0), pytest.approx(3.0))
+    costs = costs_of(*shards, *[(2, 30, 10)] * 100)
+    largest = max([2, 30, *(max(overhead_s, checks_s) for overhead_s, checks_s, _ in shards)])
+    left = 0.8**100 * largest + 1e-9
+    assert abs(costs.overhead_s - 2) <= left
+    assert abs(costs.check_s - 3) <= left
 
 
 @given(shards=st.lists(MEASURED, max_size=30), last=MEASURED)
