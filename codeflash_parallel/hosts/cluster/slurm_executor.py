@@ -109,6 +109,7 @@ class _Worker:
     """A job of Slurm.
 
     Attributes:
+        is_local: it is a process of this machine.
         job: of submitit.
         given: number of our jobs that it was given.
         host: that it has named; empty before.
@@ -116,6 +117,7 @@ class _Worker:
 
     place: Path
     name: str
+    is_local: bool
     job: Any = None
     given: int = 0
     host: str = ""
@@ -146,10 +148,14 @@ class _Worker:
 
     def end(self) -> None:
         """End it at once."""
+        is_told = False
         with suppress(OSError):
             (self.place / f"{self.name}.cancelled").touch()
-        with suppress(Exception):
-            self.job.cancel(check=False)
+            is_told = True
+        # On this machine it sees that at once; to be cancelled, too, it would take with a traceback.
+        if not (self.is_local and is_told):
+            with suppress(Exception):
+                self.job.cancel(check=False)
 
 
 class SlurmTask:
@@ -288,7 +294,8 @@ class SlurmExecutor:
         left_out = ",".join(filter(None, (self._options.get("exclude"), *sorted(avoid))))
         options: dict[str, Any] = {**self._options, **({"exclude": left_out} if left_out else {})}
         options |= {"exclusive": True} if is_race else {}
-        worker, dead_s = _Worker(self._place, next(self._names)), _DEAD_HERE_S if self._is_local else _DEAD_S
+        dead_s = _DEAD_HERE_S if self._is_local else _DEAD_S
+        worker = _Worker(self._place, next(self._names), self._is_local)
         name = worker.give(job)
         self._executor.update_parameters(
             name="codeflash-parallel", timeout_min=_LONGEST_MIN, slurm_additional_parameters=options

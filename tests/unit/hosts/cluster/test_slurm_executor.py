@@ -205,6 +205,21 @@ def test_a_worker_takes_no_other_job_when_its_time_is_nearly_over(
     assert slurm_executor._has_time() is has_time
 
 
+@pytest.mark.slow
+@pytest.mark.engine
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_idle", [True, False])
+async def test_whoever_is_ended_says_nothing_on_our_standard_error(
+    folder: Path, world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_idle: bool
+) -> None:
+    with opened(folder) as executor:
+        if is_idle:
+            done(submitted(executor, probe_job()))
+        else:
+            await long_job(world, executor, tmp_path / "begun")
+    assert capfd.readouterr().err == ""
+
+
 # --- places ------------------------------------------------------------------------------------------------
 
 
