@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -58,6 +58,7 @@ def run_in_job(folder: str, name: str, dead_s: float) -> None:
     """
     place = Path(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # submitit's own handler lets it pass
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `_without_interrupts`
     threading.Thread(target=_watch, args=(place, name, dead_s), daemon=True).start()
     try:
         for number in count():
@@ -301,7 +302,8 @@ class SlurmExecutor:
             name="codeflash-parallel", timeout_min=_LONGEST_MIN, slurm_additional_parameters=options
         )
         try:
-            worker.job = self._executor.submit(run_in_job, str(self._place), worker.name, dead_s)
+            with _without_interrupts():
+                worker.job = self._executor.submit(run_in_job, str(self._place), worker.name, dead_s)
         except self._failed as error:
             said = str(error).strip().splitlines()[-1:]
             raise EnvironmentFault("NO_CLUSTER", f"sbatch refuses the job: {' '.join(said)}") from error
@@ -319,6 +321,16 @@ class SlurmExecutor:
         self._closing.set()
         self._beats.join()
         remove_tree(self._place)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Start processes that do not see Ctrl-C: those of submitit would each say so with a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _dismiss(worker: _Worker) -> None:

@@ -217,6 +217,7 @@ async def test_whoever_is_ended_says_nothing_on_our_standard_error(
             done(submitted(executor, probe_job()))
         else:
             await long_job(world, executor, tmp_path / "begun")
+            os.kill(executor._workers[0].job._process.pid, signal.SIGINT)  # Ctrl-C reaches it, too
     assert capfd.readouterr().err == ""
 
 
